@@ -1,0 +1,32 @@
+# Everything below sets itself up: a virtual environment in .venv, pinned by constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint docs clean
+
+demo: $(READY)
+	$(BIN)/twoclocks demo --out demo
+
+test: $(READY) lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Tables in README.md that come from the registry and from results/.
+docs: $(READY)
+	$(BIN)/python tools/generate_docs.py
+
+# torch comes first and from its exact pin: a looser request would fetch gigabytes of CUDA on a machine without a GPU.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "twoclocks needs Python 3.11 or newer; set PYTHON=python3.x"'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv demo runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,57 @@
+"""twoclocks: when a generative model learns the rule behind its data, and when it starts to copy its training set.
+
+>>> import twoclocks as tc
+>>> rule = tc.rules.create("parity", length=36, group=3)
+>>> train = tc.data.training_set(rule, n=512, seed=0)
+>>> bool(rule.is_valid(train).all())
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twoclocks import clocks, data, models, objectives, oracles, rules, testing
+    from twoclocks.clocks.monitor import Monitor
+    from twoclocks.experiment import Run, load_run, load_settings, run
+
+__version__ = "0.1.0"
+
+# Loaded on first use: `twoclocks --help` and the clocks need no torch.
+_FOLDERS = ("clocks", "data", "models", "objectives", "oracles", "rules", "testing")
+_NAMES = {
+    "Monitor": "twoclocks.clocks.monitor",
+    "Run": "twoclocks.experiment",
+    "load_run": "twoclocks.experiment",
+    "load_settings": "twoclocks.experiment",
+    "run": "twoclocks.experiment",
+}
+__all__ = [
+    "Monitor",
+    "Run",
+    "__version__",
+    "clocks",
+    "data",
+    "load_run",
+    "load_settings",
+    "models",
+    "objectives",
+    "oracles",
+    "rules",
+    "run",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:
+        return import_module(f"twoclocks.{name}")
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'twoclocks' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,261 @@
+"""Strict settings: frozen dataclasses that check themselves, read from YAML, overridden by dotted keys.
+
+A component is its own settings (a rule *is* its length and group size), so there is one place for a value, its help, its
+range and its check. Errors name the field, the value and the fix.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from twoclocks.core.errors import SettingError, UnknownNameError, UserError
+from twoclocks.core.registry import Registry
+
+S = TypeVar("S")
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    registry: Registry[Any] | None = None,
+) -> Any:
+    """A dataclass field with its help and its allowed range beside it."""
+    limits = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
+    metadata = {"help": help, "registry": registry, "limits": {k: v for k, v in limits.items() if v is not None}}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
+
+    def __post_init__(self) -> None:
+        hints = type_hints(type(self))
+        for item in fields(self):
+            value = coerce(getattr(self, item.name), hints[item.name], item.name)
+            check_limits(value, item)
+            object.__setattr__(self, item.name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Override for conditions that involve several fields; raise SettingError."""
+
+
+@cache
+def type_hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def check_limits(value: object, item: Field[Any]) -> None:
+    limits: Mapping[str, float] = item.metadata.get("limits", {})
+    passes = {
+        "at_least": lambda v, limit: v >= limit,
+        "above": lambda v, limit: v > limit,
+        "at_most": lambda v, limit: v <= limit,
+        "below": lambda v, limit: v < limit,
+    }
+    for number in value if isinstance(value, tuple) else (value,):
+        if number is not None and not all(passes[name](number, limit) for name, limit in limits.items()):
+            allowed = " and ".join(f"{name.replace('_', ' ')} {limit:g}" for name, limit in limits.items())
+            raise SettingError(item.name, number, f"use a number {allowed}")
+
+
+def coerce(value: Any, hint: Any, name: str) -> Any:
+    """``value`` as ``hint`` wants it, without guessing: text is never a number, a fraction never a whole number."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any or (isinstance(hint, type) and is_dataclass(hint)):
+        return value
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        wanted = [a for a in arguments if a is not type(None)]
+        return coerce(value, wanted[0], name)
+    if origin is Literal:
+        if value not in arguments:
+            raise SettingError(name, value, f"use one of {', '.join(map(str, arguments))}")
+        return value
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise SettingError(name, value, f"use a list, for example [{value}]")
+        return tuple(coerce(entry, arguments[0], name) for entry in value)
+    return coerce_plain(value, hint, name)
+
+
+def coerce_plain(value: Any, hint: Any, name: str) -> Any:
+    if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise SettingError(name, value, "use a finite number")
+        return float(value)
+    if hint is int and not isinstance(value, bool):
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if hasattr(value, "__index__"):
+            return int(value)
+    if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
+        return value
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    note = " (it is text; write it without quotes)" if isinstance(value, str) and hint in (int, float) else ""
+    raise SettingError(name, value, f"use {words.get(hint, str(hint))}{note}")
+
+
+def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
+    """Instance of a settings class from a plain mapping; unknown keys are refused with the nearest known one."""
+    prefix = f"{path}." if path else ""
+    known = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
+    for key in mapping:
+        if key not in known:
+            raise UnknownNameError(f"{prefix}{key}", key, known)
+    arguments: dict[str, Any] = {}
+    for name, item in known.items():
+        if name in mapping:
+            arguments[name] = build_field(item, type_hints(cls)[name], mapping[name], f"{prefix}{name}")
+        elif item.default is MISSING and item.default_factory is MISSING:
+            raise SettingError(f"{prefix}{name}", None, f"it has no default; give {prefix}{name} a value")
+    try:
+        return cls(**arguments)
+    except SettingError as error:
+        raise (error.inside(path) if path else error) from None
+
+
+def build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
+    registry: Registry[Any] | None = item.metadata.get("registry")
+    if registry is not None and not isinstance(value, registry.base):
+        section = {"name": value} if isinstance(value, str) else as_mapping(value, path)
+        if "name" not in section:
+            raise SettingError(f"{path}.name", None, f"name one of {', '.join(registry.names())}")
+        rest = {key: entry for key, entry in section.items() if key != "name"}
+        return build(registry.get(section["name"]), rest, path)
+    if registry is None and isinstance(hint, type) and is_dataclass(hint) and not isinstance(value, hint):
+        return build(hint, as_mapping(value, path), path)
+    return value
+
+
+def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise SettingError(path, value, f"it is a section; set its fields, as in {path}.name")
+    return value
+
+
+def to_mapping(value: Any) -> Any:
+    """The plain form that ``build`` reads back: only dicts, lists, numbers, text and None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        result: dict[str, Any] = {}
+        for item in fields(value):
+            entry = getattr(value, item.name)
+            plain = to_mapping(entry)
+            if item.metadata.get("registry") is not None and entry is not None:
+                plain = {"name": item.metadata["registry"].name_of(entry), **plain}
+            result[item.name] = plain
+        return result
+    return list(value) if isinstance(value, tuple) else value
+
+
+def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
+    """Rows (key, type, default, help) of a settings class, for help texts and documentation."""
+    rows = []
+    for item in fields(cls):
+        key = f"{path}.{item.name}" if path else item.name
+        hint = type_hints(cls)[item.name]
+        if isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
+            rows += describe(hint, key)
+            continue
+        default = "required" if item.default is MISSING and item.default_factory is MISSING else str(item.default)
+        rows.append((key, getattr(hint, "__name__", str(hint)), default, item.metadata.get("help", "")))
+    return rows
+
+
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with ``change`` laid over it; a section that changes its name starts anew."""
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            renamed = "name" in value and value["name"] != old.get("name")
+            result[key] = dict(value) if renamed else merge(old, value)
+        else:
+            result[key] = value
+    return result
+
+
+def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
+    """``["--data.n", "512", "--rule.group=3"]`` as a nested mapping."""
+    nested: dict[str, Any] = {}
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        if not word.startswith("--") or len(word) < 3:
+            raise UserError(f"{word!r} is not an option; settings look like --data.n 512")
+        key, equals, text = word[2:].partition("=")
+        if not equals:
+            if not queue:
+                raise SettingError(key, None, f"give it a value, as in --{key} VALUE")
+            text = queue.pop(0)
+        *sections, leaf = key.split(".")
+        target = nested
+        for section in sections:
+            target = target.setdefault(section, {})
+            if not isinstance(target, dict):
+                raise SettingError(key, text, f"{section} was already given a plain value")
+        target[leaf] = parse_yaml(text, source=f"--{key}")
+    return nested
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give a preset name or a YAML file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not a text file; give a preset name or a YAML file") from None
+    value = parse_yaml(text, source=str(path))
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: holds {type(value).__name__}, not settings; write sections such as 'data:'")
+    return value
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """YAML's safe subset, where 1e-4 is a number (YAML 1.1 reads it as text) and a repeated key is an error."""
+    import yaml
+
+    loader = strict_loader()(text)
+    try:
+        return loader.get_single_data()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or "unreadable"
+        raise UserError(f"{source}:{where} is not valid YAML ({problem}); check quotes and indentation") from None
+    finally:
+        loader.dispose()
+
+
+@cache
+def strict_loader() -> Any:
+    import re
+
+    import yaml
+
+    class StrictLoader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key) for key, _ in node.value]
+            for key in keys:
+                if keys.count(key) > 1:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"the key {key!r} appears twice", problem_mark=node.start_mark
+                    )
+            return super().construct_mapping(node, deep)
+
+    number = re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?([eE][-+]?\d+)$")
+    StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+0123456789"))
+    return StrictLoader

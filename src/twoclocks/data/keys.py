@@ -1,0 +1,33 @@
+"""Rows as comparable keys: exact set membership of arrays by sorting, never by a loop over pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+Keys = npt.NDArray[Any]
+
+
+def row_keys(rows: Tensor, symbols: int) -> Keys:
+    """One opaque key a row, equal if and only if the rows are: the symbols packed into as few bytes as they need."""
+    flat = rows.reshape(len(rows), -1).cpu().numpy()
+    if flat.size and (flat.min() < 0 or flat.max() >= symbols):
+        raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
+    bits = max(1, math.ceil(math.log2(symbols)))
+    planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(bits)]
+    packed = np.ascontiguousarray(np.packbits(np.concatenate(planes, axis=1), axis=1))
+    width = packed.shape[1]
+    if width <= 8:  # a machine word compares fastest
+        words = np.zeros((len(packed), 8), dtype=np.uint8)
+        words[:, :width] = packed
+        return words.view(np.uint64).ravel()
+    return packed.view(np.dtype((np.void, width))).ravel()
+
+
+def is_member(rows: Tensor, of: Tensor, symbols: int) -> npt.NDArray[np.bool_]:
+    """Which rows occur exactly in ``of``: bool (n,)."""
+    return np.isin(row_keys(rows, symbols), row_keys(of, symbols))

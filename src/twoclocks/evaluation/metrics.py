@@ -1,0 +1,186 @@
+"""From decoded samples to numbers: P1's metrics, each with its direction, its chance levels and its definition.
+
+Evaluation sees samples, never models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import Settings, setting
+from twoclocks.data.encodings import Decoded
+from twoclocks.data.keys import is_member, row_keys
+from twoclocks.evaluation.neighbours import nearest_distance
+from twoclocks.rules.base import Rule, in_range
+
+Direction = Literal["higher is better", "lower is better", "higher is copying", "neither"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What a column of the metrics means."""
+
+    name: str
+    about: str
+    direction: Direction
+    chance_rule: float | None = None  # its value for a model that draws uniformly from the valid set
+    chance_cube: float | None = None  # and for one that draws uniform symbols
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(Settings):
+    """How often, and on how many samples, a run is evaluated."""
+
+    samples: int = setting(2048, "samples generated at every evaluation, always from the same noise", at_least=1)
+    evaluations: int = setting(80, "number of log-spaced evaluations", at_least=1)
+    first: int = setting(10, "step of the first evaluation", at_least=1)
+    steps: tuple[int, ...] | None = setting(None, "explicit steps in place of the log-spaced ones", at_least=0)
+    quantization: tuple[float, ...] = setting((0.1, 0.2, 0.5), "distances beyond which a sample is invalid", above=0)
+    loss_rows: int = setting(512, "rows of each split on which the loss is measured", at_least=1)
+    keep_samples: int = setting(48, "decoded samples stored at every evaluation", at_least=0)
+    seed: int = setting(0, "seed of the initial noise and of the loss's noise")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of each sample: its states and the counts they add up to."""
+
+    valid: Tensor  # bool (n,): obeys the rule, after rounding to symbols
+    copied: Tensor  # bool (n,): equals a training row
+    distance: Tensor  # (n,): to the code book
+
+    @property
+    def new(self) -> Tensor:
+        return self.valid & ~self.copied
+
+
+class Evaluator:
+    """All metrics of one run's samples against its rule and training set."""
+
+    def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings) -> None:
+        self.rule, self.train, self.settings = rule, train, settings
+        self.train_parts = {
+            kind: np.unique(row_keys(piece.flatten(0, 1), rule.symbols)) for kind, piece in rule.parts(train).items()
+        }
+
+    def judge(self, decoded: Decoded) -> Outcome:
+        symbols = decoded.symbols.cpu()
+        if not bool(torch.isfinite(decoded.distance).all()):
+            raise FloatingPointError("the sampler produced values that are not finite")
+        if not bool(in_range(symbols, self.rule.symbols).all()):
+            raise ValueError(f"decoded samples hold symbols outside 0..{self.rule.symbols - 1}")
+        copied = torch.from_numpy(is_member(symbols, self.train, self.rule.symbols))
+        return Outcome(self.rule.is_valid(symbols), copied, decoded.distance.cpu())
+
+    def __call__(self, decoded: Decoded) -> dict[str, float]:
+        """Name to value; fractions come with their number of samples as ``trials``."""
+        symbols = decoded.symbols.cpu()
+        outcome = self.judge(decoded)
+        row: dict[str, float] = {
+            "trials": len(symbols),
+            "sample_accuracy": mean(outcome.valid),
+            "sample_memorization": mean(outcome.copied),
+            "valid_new": mean(outcome.new),
+            "quantization_distance": mean(outcome.distance),
+        }
+        for threshold in self.settings.quantization:
+            row[f"invalid_{threshold:g}"] = mean(outcome.distance > threshold)
+        parts = self.rule.parts(symbols)
+        for kind, valid in self.rule.parts_valid(symbols).items():
+            row[f"{kind}_accuracy"] = mean(valid)
+            keys = row_keys(parts[kind].flatten(0, 1), self.rule.symbols)
+            row[f"{kind}_memorization"] = float(np.isin(keys, self.train_parts[kind]).mean())
+        nearest = nearest_distance(symbols, self.train)
+        for suffix, chosen in (("", slice(None)), ("_valid", outcome.valid), ("_valid_new", outcome.new)):
+            row[f"nearest_distance{suffix}"] = mean(nearest[chosen])
+        return row
+
+    def metrics(self) -> list[Metric]:
+        """The meaning and the chance levels of every column that ``__call__`` returns."""
+        rule, n = self.rule, len(self.train)
+        copy_rule = rule.copy_chance(n)
+        copy_cube = rule.chance() * copy_rule
+        found = [
+            Metric(
+                name="sample_accuracy",
+                about="samples that obey the whole rule",
+                direction="higher is better",
+                chance_rule=1.0,
+                chance_cube=rule.chance(),
+            ),
+            Metric(
+                name="sample_memorization",
+                about="samples that equal a training sample",
+                direction="higher is copying",
+                chance_rule=copy_rule,
+                chance_cube=copy_cube,
+            ),
+            Metric(
+                name="valid_new",
+                about="samples that obey the rule and are not in the training set",
+                direction="higher is better",
+                chance_rule=1 - copy_rule,
+                chance_cube=rule.chance() - copy_cube,
+            ),
+            Metric(
+                name="quantization_distance",
+                about="mean over samples of the largest distance of an entry to a symbol",
+                direction="lower is better",
+                chance_rule=0.0,
+                chance_cube=0.0,
+            ),
+        ]
+        for threshold in self.settings.quantization:
+            about = f"samples with an entry farther than {threshold:g} from every symbol"
+            found.append(Metric(name=f"invalid_{threshold:g}", about=about, direction="lower is better", chance_rule=0.0))
+        return found + self.part_metrics() + self.neighbour_metrics()
+
+    def part_metrics(self) -> list[Metric]:
+        found = []
+        chances, counts = self.rule.part_chance(), self.rule.part_counts()
+        for kind, keys in self.train_parts.items():
+            # A valid piece is uniform over its valid contents, so the distinct ones seen give the chance.
+            chance_rule = len(keys) / counts[kind]
+            accuracy = Metric(
+                name=f"{kind}_accuracy",
+                about=f"{kind}s that obey the rule",
+                direction="higher is better",
+                chance_rule=1.0,
+                chance_cube=chances[kind],
+            )
+            memory = Metric(
+                name=f"{kind}_memorization",
+                about=f"{kind}s that equal a training sample's {kind}, anywhere in it",
+                direction="higher is copying",
+                chance_rule=chance_rule,
+                chance_cube=chance_rule * chances[kind],
+            )
+            found += [accuracy, memory]
+        return found
+
+    def neighbour_metrics(self) -> list[Metric]:
+        of = {"": "all samples", "_valid": "valid samples", "_valid_new": "valid and new samples"}
+        return [
+            Metric(
+                name=f"nearest_distance{suffix}",
+                about=f"mean Hamming distance to the nearest training sample, over {whom}",
+                direction="neither",
+            )
+            for suffix, whom in of.items()
+        ]
+
+
+def mean(values: Tensor) -> float:
+    """Mean as a float; the mean over no sample is NaN, never zero."""
+    return float(values.double().mean()) if values.numel() else float("nan")
+
+
+def counts(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:  # type: ignore[type-arg]
+    """Hits of a fraction, as whole numbers."""
+    return np.rint(rows[name] * rows["trials"]).astype(np.int64)

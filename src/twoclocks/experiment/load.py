@@ -1,0 +1,88 @@
+"""A run read back from disk: the same numbers that the command line prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import build
+from twoclocks.core.errors import UserError
+from twoclocks.data.encodings import Decoded
+from twoclocks.data.sets import training_set
+from twoclocks.evaluation.metrics import Evaluator, Metric, Outcome, counts
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.models.base import MODELS
+from twoclocks.store.run_directory import RunDirectory
+
+Columns = dict[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory with its meaning: settings, metrics, clocks, stored samples."""
+
+    path: Path
+
+    @property
+    def directory(self) -> RunDirectory:
+        return RunDirectory(self.path)
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        return self.directory.manifest()
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        return build(RunSettings, self.manifest["settings"])
+
+    @property
+    def title(self) -> str:
+        """The model in words, such as ``DiT 64×3`` for width and depth."""
+        width, depth, _ = self.settings.model.dimensions
+        name = {"dit": "DiT", "gpt": "GPT"}.get(MODELS.name_of(self.settings.model), MODELS.name_of(self.settings.model))
+        return f"{name} {width}×{depth}"
+
+    def metrics(self) -> Columns:
+        """Columns over the evaluations: ``step``, ``loss``, ``sample_accuracy``, …"""
+        rows = list(self.directory.metrics())
+        if not rows:
+            raise UserError(f"{self.path}: no evaluation is stored yet; wait for the first one")
+        return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in rows[0]}
+
+    def metric(self, name: str) -> Metric:
+        """Meaning and chance levels of a column."""
+        return next(Metric(**entry) for entry in self.manifest["metrics"] if entry["name"] == name)
+
+    def clocks(self) -> Clocks:
+        columns = self.metrics()
+        return self.settings.clocks.read(
+            steps=columns["step"].astype(int).tolist(),
+            valid=counts(columns, "sample_accuracy").tolist(),
+            copied=counts(columns, "sample_memorization").tolist(),
+            trials=columns["trials"].astype(int).tolist(),
+            copy_chance=self.settings.rule.copy_chance(self.settings.data.n),
+        )
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        data = self.settings.data
+        return Evaluator(
+            self.settings.rule, training_set(self.settings.rule, data.n, data.seed), self.settings.evaluation
+        )
+
+    def samples(self, step: int) -> tuple[Decoded, Outcome]:
+        """The samples stored at an evaluation and what became of each."""
+        stored = self.directory.read_samples(step)
+        decoded = Decoded(stored["symbols"].long(), stored["distance"])
+        return decoded, self.evaluator.judge(decoded)
+
+
+def load_run(path: Path | str) -> Run:
+    """A run directory that ``twoclocks run`` or ``twoclocks.run`` wrote."""
+    return Run(RunDirectory.open(Path(path)).path)

@@ -1,0 +1,116 @@
+"""All settings of one run, section by section; each section lives with the component that reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from twoclocks.clocks.settings import ClockSettings
+from twoclocks.core.config import Settings, build, merge, parse_overrides, read_yaml, setting
+from twoclocks.core.errors import SettingError, UnknownNameError
+from twoclocks.data.encodings import ENCODINGS, Encoding
+from twoclocks.data.sets import check_size
+from twoclocks.evaluation.metrics import EvaluationSettings
+from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.objectives.base import OBJECTIVES, Objective
+from twoclocks.rules.base import RULES, Rule
+from twoclocks.training.cadence import check_schedule, log_spaced
+from twoclocks.training.loop import TrainingSettings
+
+DEFAULT_ENCODING = {"image": "sign", "tokens": "tokens"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Settings):
+    """The training set."""
+
+    n: int = setting(help="number of unique training samples", at_least=2)
+    seed: int = setting(0, "seed of the data sets, apart from the training's")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(Settings):
+    """Everything that determines a run."""
+
+    name: str = setting("run", "a label; letters, digits, dot, dash and underscore")
+    description: str = setting("", "one sentence for people")
+    rule: Rule = setting(help="what is true", registry=RULES)
+    data: DataSettings = setting(help="what is seen")
+    encoding: Encoding | None = setting(None, "how symbols are shown to the network", registry=ENCODINGS)
+    model: ModelSettings = setting(help="the network", registry=MODELS)
+    objective: Objective = setting(help="corruption, loss and sampler", registry=OBJECTIVES)
+    training: TrainingSettings = setting(help="the loop")
+    evaluation: EvaluationSettings = setting(EvaluationSettings(), help="what is measured, and when")
+    clocks: ClockSettings = setting(ClockSettings(), help="how the clocks are read")
+
+    def check(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", self.name):
+            fix = "it names the run and is not a path; use letters, digits, dot, dash and underscore"
+            raise SettingError("name", self.name, fix)
+        if self.encoding is None:
+            default = ENCODINGS.create(DEFAULT_ENCODING[self.objective.kind])
+            object.__setattr__(self, "encoding", default)
+        self.check_fit()
+        try:
+            check_size(self.rule, self.data.n)
+        except SettingError as error:
+            raise error.inside("data") from None
+        self.clocks.check_samples(self.evaluation.samples)
+        self.clocks.memory_level(self.rule.copy_chance(self.data.n))
+        check_schedule(self.schedule, self.training.steps)
+
+    def check_fit(self) -> None:
+        """Model, objective and encoding must speak of the same kind of sample."""
+        kind = self.objective.kind
+        for section, part, registry in (("model", self.model, MODELS), ("encoding", self.encoding, ENCODINGS)):
+            if part is not None and part.kind != kind:
+                fitting = [name for name, cls in registry.items() if cls.kind == kind]  # type: ignore[attr-defined]
+                objective = OBJECTIVES.name_of(self.objective)
+                fix = f"objective.name = {objective} needs {kind}; use one of {', '.join(fitting)}"
+                raise SettingError(f"{section}.name", registry.name_of(part), fix)  # type: ignore[attr-defined]
+        assert self.encoding is not None
+        try:
+            self.encoding.check_rule(self.rule)
+        except SettingError as error:
+            raise error.inside("encoding") from None
+
+    @property
+    def schedule(self) -> tuple[int, ...]:
+        """The steps at which the run is evaluated."""
+        chosen = self.evaluation
+        if chosen.steps is not None:
+            return chosen.steps
+        return log_spaced(chosen.first, self.training.steps, chosen.evaluations)
+
+
+def preset_names() -> list[str]:
+    folder = files("twoclocks") / "presets"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """The mapping of a preset or of a YAML file; a file's ``base`` is the preset or file it changes."""
+    if name in preset_names():
+        path = Path(str(files("twoclocks") / "presets" / f"{name}.yaml"))
+    elif name.endswith((".yaml", ".yml")):
+        path = Path(name)
+    else:
+        raise UnknownNameError("preset", name, preset_names())
+    mapping = read_yaml(path)
+    base = mapping.pop("base", None)
+    return merge(read_preset(base), mapping) if base is not None else mapping
+
+
+def load_settings(preset: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
+    """Settings of a preset or YAML file with overrides, given as command-line words or as a nested mapping.
+
+    >>> load_settings("demo", ["--data.n", "32"]).data.n
+    32
+    """
+    change = overrides if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    base = read_preset(preset)
+    return build(RunSettings, merge({"name": Path(preset).stem, **base}, change))

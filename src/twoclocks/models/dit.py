@@ -1,0 +1,141 @@
+"""Diffusion transformer (Peebles & Xie 2023) as P1 uses it: patch size 1, no classes, no learned variance.
+
+Every entry of the image is a token. The noise level enters through Fourier features and a two-layer MLP, which
+modulate each block (adaLN-zero: a fresh network is the identity on tokens and outputs zero).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.models.base import MODELS, ModelSettings
+
+
+@MODELS.register("dit")
+@dataclass(frozen=True, kw_only=True)
+class DiTSettings(ModelSettings):
+    """2D diffusion transformer with adaLN-zero blocks, one token per image entry."""
+
+    sizes: ClassVar[dict[str, tuple[int, int, int]]] = {
+        "nano": (192, 3, 3),
+        "mini": (384, 6, 6),
+        "S": (384, 12, 6),
+        "B": (768, 12, 12),
+    }
+    kind: ClassVar[str] = "image"
+    frequencies: int = setting(256, "Fourier features of the noise level", at_least=2)
+
+    def check(self) -> None:
+        super().check()
+        if self.dimensions[0] % 4:
+            raise SettingError("width", self.dimensions[0], "use a multiple of 4 (2D sine-cosine positions)")
+        if self.frequencies % 2:
+            raise SettingError("frequencies", self.frequencies, "use an even number (sine and cosine)")
+
+    def build(self, shape: tuple[int, ...], symbols: int) -> DiT:
+        return DiT(self, shape)
+
+
+class DiT(nn.Module):
+    """F(x, c): (n, channels, height, width) and a noise label (n,) to (n, channels, height, width)."""
+
+    positions: Tensor
+
+    def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        width, depth, heads = settings.dimensions
+        channels, rows, columns = shape
+        self.embed = nn.Linear(channels, width)
+        self.register_buffer("positions", sine_cosine_positions(width, rows, columns), persistent=False)
+        self.noise_embedding = NoiseEmbedding(settings.frequencies, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.final_modulation = nn.Linear(width, 2 * width)
+        self.head = nn.Linear(width, channels)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+        for layer in self.noise_embedding.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=0.02)
+        # adaLN-zero: gates, shifts, scales and the output start at zero.
+        for layer in [block.modulation for block in self.blocks] + [self.final_modulation, self.head]:
+            assert isinstance(layer, nn.Linear)
+            nn.init.zeros_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
+        n, channels, rows, columns = x.shape
+        tokens = self.embed(x.flatten(2).transpose(1, 2)) + self.positions  # (n, rows·columns, width)
+        condition = functional.silu(self.noise_embedding(noise_label))[:, None]  # (n, 1, width)
+        for block in self.blocks:
+            tokens = block(tokens, condition)
+        shift, scale = self.final_modulation(condition).chunk(2, dim=-1)
+        out = self.head(modulate(tokens, shift, scale))
+        return out.transpose(1, 2).reshape(n, channels, rows, columns)  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Attention and MLP, each shifted, scaled and gated by the noise level."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.modulation = nn.Linear(width, 6 * width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.project = nn.Linear(width, width)
+        self.expand = nn.Linear(width, 4 * width)
+        self.contract = nn.Linear(4 * width, width)
+
+    def forward(self, tokens: Tensor, condition: Tensor) -> Tensor:
+        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.modulation(condition).chunk(6, dim=-1)
+        tokens = tokens + gate_a * self.attend(modulate(tokens, shift_a, scale_a))
+        hidden = functional.gelu(self.expand(modulate(tokens, shift_m, scale_m)))
+        return tokens + gate_m * self.contract(hidden)  # type: ignore[no-any-return]
+
+    def attend(self, tokens: Tensor) -> Tensor:
+        n, length, width = tokens.shape
+        q, k, v = self.query_key_value(tokens).view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(q, k, v)  # (n, heads, length, width/heads)
+        return self.project(mixed.transpose(1, 2).reshape(n, length, width))  # type: ignore[no-any-return]
+
+
+class NoiseEmbedding(nn.Module):
+    """Fourier features cos(ωc), sin(ωc) with ω from 1 down to 1e-4, then Linear, SiLU, Linear."""
+
+    omega: Tensor
+
+    def __init__(self, frequencies: int, width: int) -> None:
+        super().__init__()
+        half = frequencies // 2
+        self.register_buffer("omega", torch.exp(-math.log(10_000) * torch.arange(half) / half), persistent=False)
+        self.layers = nn.Sequential(nn.Linear(frequencies, width), nn.SiLU(), nn.Linear(width, width))
+
+    def forward(self, label: Tensor) -> Tensor:
+        phase = label[:, None].float() * self.omega
+        features = torch.cat([phase.cos(), phase.sin()], dim=-1)
+        return self.layers(features.to(label.dtype))  # type: ignore[no-any-return]
+
+
+def modulate(tokens: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    normed = functional.layer_norm(tokens, tokens.shape[-1:], eps=1e-6)
+    return normed * (1 + scale) + shift
+
+
+def sine_cosine_positions(width: int, rows: int, columns: int) -> Tensor:
+    """Fixed 2D positions (rows·columns, width): half of the features code the column, half the row."""
+    omega = 10_000.0 ** (-torch.arange(width // 4, dtype=torch.float64) / (width // 4))
+    row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    phases = [axis.flatten()[:, None].double() * omega for axis in (column, row)]
+    return torch.cat([part for phase in phases for part in (phase.sin(), phase.cos())], dim=1).float()

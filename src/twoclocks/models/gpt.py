@@ -1,0 +1,116 @@
+"""Causal transformer in the style of GPT-2, with a key-value cache for sampling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twoclocks.models.base import MODELS, ModelSettings
+
+
+@MODELS.register("gpt")
+@dataclass(frozen=True, kw_only=True)
+class GPTSettings(ModelSettings):
+    """Causal transformer (GPT-2 style): learned positions, pre-norm blocks, untied head over the symbols."""
+
+    sizes: ClassVar[dict[str, tuple[int, int, int]]] = {
+        "nano": (384, 3, 6),
+        "mini": (384, 6, 6),
+        "B": (768, 12, 12),
+    }
+    kind: ClassVar[str] = "tokens"
+
+    def build(self, shape: tuple[int, ...], symbols: int) -> GPT:
+        return GPT(self, length=math.prod(shape), symbols=symbols)
+
+
+class Cache:
+    """Keys and values of the positions read so far, one pair of buffers (n, heads, length, width/heads) a block."""
+
+    def __init__(self, blocks: int) -> None:
+        self.filled = 0
+        self.entries: list[tuple[Tensor, Tensor] | None] = [None] * blocks
+
+
+class GPT(nn.Module):
+    """Logits (n, t, symbols) of the next symbol after each of t tokens; the start token is −1 or ``symbols``.
+
+    The head covers the symbols only, so the start token can never be generated.
+    """
+
+    def __init__(self, settings: GPTSettings, length: int, symbols: int) -> None:
+        super().__init__()
+        width, depth, heads = settings.dimensions
+        self.length = length
+        self.token_embedding = nn.Embedding(symbols + 1, width)
+        self.position_embedding = nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(CausalBlock(width, heads, length) for _ in range(depth))
+        self.final_norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, symbols, bias=False)
+        self._initialise(depth)
+
+    def _initialise(self, depth: int) -> None:
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                # GPT-2 shrinks the layers that write to the residual stream with its depth.
+                residual = name.endswith(("project", "contract"))
+                nn.init.normal_(module.weight, std=0.02 / math.sqrt(2 * depth) if residual else 0.02)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    def new_cache(self) -> Cache:
+        return Cache(len(self.blocks))
+
+    def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
+        start = cache.filled if cache is not None else 0
+        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        hidden = self.token_embedding(tokens % self.token_embedding.num_embeddings) + self.position_embedding(positions)
+        for index, block in enumerate(self.blocks):
+            hidden = block(hidden, cache, index)
+        if cache is not None:
+            cache.filled += tokens.shape[1]
+        return self.head(self.final_norm(hidden))  # type: ignore[no-any-return]
+
+
+class CausalBlock(nn.Module):
+    def __init__(self, width: int, heads: int, length: int) -> None:
+        super().__init__()
+        self.heads, self.length = heads, length
+        self.attention_norm = nn.LayerNorm(width)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.project = nn.Linear(width, width)
+        self.mlp_norm = nn.LayerNorm(width)
+        self.expand = nn.Linear(width, 4 * width)
+        self.contract = nn.Linear(4 * width, width)
+
+    def forward(self, hidden: Tensor, cache: Cache | None, index: int) -> Tensor:
+        hidden = hidden + self.attend(self.attention_norm(hidden), cache, index)
+        return hidden + self.contract(functional.gelu(self.expand(self.mlp_norm(hidden))))  # type: ignore[no-any-return]
+
+    def attend(self, hidden: Tensor, cache: Cache | None, index: int) -> Tensor:
+        n, steps, width = hidden.shape
+        q, k, v = self.query_key_value(hidden).view(n, steps, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if cache is None or cache.filled == 0:
+            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            mixed = functional.scaled_dot_product_attention(q, *self.extended(cache, index, k, v))
+        if cache is not None and cache.filled == 0:
+            self.extended(cache, index, k, v)
+        return self.project(mixed.transpose(1, 2).reshape(n, steps, width))  # type: ignore[no-any-return]
+
+    def extended(self, cache: Cache, index: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the new keys and values behind the old ones; return all that are filled."""
+        entry = cache.entries[index]
+        if entry is None:
+            room = (*k.shape[:2], self.length, k.shape[3])
+            entry = k.new_empty(room), v.new_empty(room)
+            cache.entries[index] = entry
+        end = cache.filled + k.shape[2]
+        entry[0][:, :, cache.filled : end] = k
+        entry[1][:, :, cache.filled : end] = v
+        return entry[0][:, :, :end], entry[1][:, :, :end]

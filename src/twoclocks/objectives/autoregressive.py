@@ -1,0 +1,70 @@
+"""Next-token prediction: cross-entropy behind a start token, sampling at a temperature by inverse transform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from twoclocks.core.config import setting
+from twoclocks.objectives.base import OBJECTIVES, Network, Objective
+
+START = -1  # "nothing yet": the network embeds it behind the last symbol, as token 2 where the symbols are 0 and 1
+
+
+@dataclass
+class Prefix:
+    """Tokens generated so far behind the start token, the uniforms still to use, and the network's cache."""
+
+    tokens: Tensor  # (n, 1 + level)
+    uniforms: Tensor  # (n, length)
+    cache: Any | None
+
+
+@OBJECTIVES.register("autoregressive")
+@dataclass(frozen=True, kw_only=True)
+class Autoregressive(Objective):
+    """Next-token cross-entropy behind a start token."""
+
+    kind: ClassVar[str] = "tokens"
+    temperature: float = setting(1.0, "sampling temperature", above=0)
+
+    def position_loss(self, network: Network, clean: Tensor) -> Tensor:
+        """Cross-entropy (n, length) in nats at every position."""
+        logits = network(self.shifted(clean))
+        return functional.cross_entropy(logits.transpose(1, 2).float(), clean, reduction="none")
+
+    def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
+        return self.position_loss(network, clean).mean(dim=1)
+
+    def shifted(self, clean: Tensor) -> Tensor:
+        """What the network reads: the start token, then all but the last symbol."""
+        return functional.pad(clean[:, :-1], (1, 0), value=START)
+
+    def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.rand((n, *shape), generator=generator, device=generator.device)
+
+    @property
+    def levels(self) -> None:
+        return None
+
+    def begin(self, network: Network, noise: Tensor) -> Prefix:
+        start = torch.full((len(noise), 1), START, dtype=torch.int64, device=noise.device)
+        new_cache = getattr(network, "new_cache", None)
+        return Prefix(start, noise, new_cache() if new_cache is not None else None)
+
+    def reverse_step(self, network: Network, state: Prefix, level: int) -> Prefix:
+        if state.cache is None:
+            logits = network(state.tokens)[:, -1]
+        else:
+            logits = network(state.tokens[:, -1:], state.cache)[:, -1]
+        cumulative = (logits.float() / self.temperature).softmax(dim=-1).cumsum(dim=-1)
+        # The last bound is left out: it is 1 up to rounding, and no uniform may fall behind the last symbol.
+        symbol = (state.uniforms[:, level, None] >= cumulative[:, :-1]).sum(dim=-1, keepdim=True)
+        return Prefix(torch.cat([state.tokens, symbol], dim=1), state.uniforms, state.cache)
+
+    def finish(self, state: Prefix) -> Tensor:
+        return state.tokens[:, 1:]

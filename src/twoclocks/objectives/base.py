@@ -1,0 +1,64 @@
+"""What an objective is: a corruption, a per-sample loss, and the way back from noise to samples.
+
+An objective gets the network as a callable and never knows its type, so an exact oracle can take its place.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import Settings
+from twoclocks.core.registry import Registry
+
+Network = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(Settings):
+    kind: ClassVar[str]  # what its network reads: "image" or "tokens"
+
+    @abstractmethod
+    def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
+        """Loss (n,) of each encoded sample in ``clean`` (n, *shape), the corruption drawn from ``generator``."""
+
+    @abstractmethod
+    def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """All randomness that n samples need; the sample is a deterministic function of network and noise."""
+
+    @property
+    @abstractmethod
+    def levels(self) -> int | None:
+        """How many reverse steps lead from noise to a sample; None: one a token."""
+
+    @abstractmethod
+    def begin(self, network: Network, noise: Tensor) -> Any:
+        """The state before the first reverse step."""
+
+    @abstractmethod
+    def reverse_step(self, network: Network, state: Any, level: int) -> Any:
+        """One step of the way back."""
+
+    @abstractmethod
+    def finish(self, state: Any) -> Tensor:
+        """Encoded samples (n, *shape)."""
+
+
+OBJECTIVES: Registry[Objective] = Registry("objective", Objective)
+
+
+@torch.no_grad()
+def sample(objective: Objective, network: Network, noise: Tensor, chunk: int = 1024) -> Tensor:
+    """The one sampling loop: encoded samples (n, *shape), row i a function of ``noise[i]`` alone."""
+    done = []
+    for part in noise.split(chunk):
+        state = objective.begin(network, part)
+        for level in range(objective.levels if objective.levels is not None else part.shape[1]):
+            state = objective.reverse_step(network, state, level)
+        done.append(objective.finish(state))
+    return torch.cat(done)

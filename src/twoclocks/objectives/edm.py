@@ -1,0 +1,114 @@
+"""EDM (Karras et al. 2022): preconditioned denoiser, weighted denoising loss, Heun's deterministic sampler.
+
+With y = x + σn the denoiser is D(y; σ) = c_skip y + c_out F(c_in y, c_noise), and the loss of one sample is
+λ(σ)·mean‖D(y; σ) − x‖² with λ = (σ² + σd²)/(σ σd)² and ln σ ~ N(P_mean, P_std²).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.objectives.base import OBJECTIVES, Network, Objective
+
+Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
+
+
+@OBJECTIVES.register("edm")
+@dataclass(frozen=True, kw_only=True)
+class EDM(Objective):
+    """Gaussian diffusion with EDM preconditioning and Heun's deterministic sampler.
+
+    >>> EDM(sampler_steps=3).schedule().tolist()
+    [80.0, 2.515..., 0.002..., 0.0]
+    """
+
+    kind: ClassVar[str] = "image"
+    sigma_data: float = setting(0.5, "standard deviation that the preconditioning assumes of the data", above=0)
+    log_sigma_mean: float = setting(-1.2, "mean of ln σ in training")
+    log_sigma_std: float = setting(1.2, "standard deviation of ln σ in training", above=0)
+    sampler_steps: int = setting(35, "noise levels of the sampler", at_least=2)
+    sigma_min: float = setting(0.002, "last noise level of the sampler", above=0)
+    sigma_max: float = setting(80.0, "first noise level of the sampler", above=0)
+    rho: float = setting(7.0, "curvature of the sampler's schedule", above=0)
+
+    def check(self) -> None:
+        if self.sigma_min >= self.sigma_max:
+            raise SettingError("sigma_min", self.sigma_min, f"use a number below sigma_max = {self.sigma_max}")
+
+    def denoiser(self, network: Network) -> Denoiser:
+        """D(y; σ) of a raw network F."""
+
+        def denoise(y: Tensor, sigma: Tensor) -> Tensor:
+            s = like(sigma, y)
+            variance = s**2 + self.sigma_data**2
+            c_skip = self.sigma_data**2 / variance
+            c_out = s * self.sigma_data / variance.sqrt()
+            raw = network(y / variance.sqrt(), sigma.log() / 4)
+            return c_skip * y + c_out * raw
+
+        return denoise
+
+    def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
+        normal = torch.randn(len(clean), generator=generator, device=clean.device, dtype=clean.dtype)
+        sigma = (self.log_sigma_mean + self.log_sigma_std * normal).exp()
+        noise = torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
+        weight = (sigma**2 + self.sigma_data**2) / (sigma * self.sigma_data) ** 2
+        return weight * self.denoising_error(self.denoiser(network), clean, sigma, noise)
+
+    @staticmethod
+    def denoising_error(denoiser: Denoiser, clean: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
+        """Unweighted squared error (n,), averaged over the entries of a sample."""
+        residual = denoiser(clean + like(sigma, clean) * noise, sigma) - clean
+        return residual.flatten(1).square().mean(dim=1)
+
+    def schedule(self) -> Tensor:
+        """σ_0 = sigma_max … σ_{steps−1} = sigma_min, then 0 (float64)."""
+        ramp = torch.linspace(0, 1, self.sampler_steps, dtype=torch.float64)
+        first, last = self.sigma_max ** (1 / self.rho), self.sigma_min ** (1 / self.rho)
+        return torch.cat([(first + ramp * (last - first)) ** self.rho, torch.zeros(1, dtype=torch.float64)])
+
+    def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return torch.randn((n, *shape), generator=generator, device=generator.device)
+
+    @property
+    def levels(self) -> int:
+        return self.sampler_steps
+
+    def begin(self, network: Network, noise: Tensor) -> Tensor:
+        return noise * self.sigma_max
+
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return self.heun_step(self.denoiser(network), state, level)
+
+    def heun_step(self, denoiser: Denoiser, x: Tensor, level: int) -> Tensor:
+        """From σ_level to σ_{level+1} along dx/dσ = (x − D)/σ; the last step, to 0, is Euler's."""
+        sigmas = self.schedule()
+        now, after = float(sigmas[level]), float(sigmas[level + 1])
+        slope = (x - denoiser(x, x.new_full((len(x),), now))) / now
+        euler = x + (after - now) * slope
+        if after == 0:
+            return euler
+        slope_after = (euler - denoiser(euler, x.new_full((len(x),), after))) / after
+        return x + (after - now) * (slope + slope_after) / 2
+
+    def finish(self, state: Tensor) -> Tensor:
+        return state
+
+    def sample_with(self, denoiser: Denoiser, noise: Tensor) -> Tensor:
+        """Samples of a denoiser given directly, such as an exact oracle."""
+        x = noise * self.sigma_max
+        for level in range(self.levels):
+            x = self.heun_step(denoiser, x, level)
+        return x
+
+
+def like(sigma: Tensor, y: Tensor) -> Tensor:
+    """σ (n,) with trailing axes, so that it multiplies y (n, *shape) row by row."""
+    return sigma.reshape(-1, *[1] * (y.dim() - 1))

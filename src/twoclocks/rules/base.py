@@ -1,0 +1,101 @@
+"""What a rule is: a set of valid arrays that one can sample, check and count."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import Settings
+from twoclocks.core.errors import UserError
+from twoclocks.core.registry import Registry
+from twoclocks.core.seeds import numpy_stream
+
+Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(Settings):
+    """A set of integer arrays of one shape over the symbols 0 … symbols−1.
+
+    To add a rule: a subclass with the abstract members below, registered under a name, in one file of this folder.
+    ``twoclocks.testing.check_rule`` then says what is wrong with it.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+
+    @property
+    @abstractmethod
+    def symbols(self) -> int:
+        """How many symbols an entry can take."""
+
+    @abstractmethod
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """n independent samples (n, *shape), uniform on the valid set."""
+
+    @abstractmethod
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        """The pieces that the rule constrains one by one: {kind: (n, pieces, entries)}."""
+
+    @abstractmethod
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        """Whether each piece obeys the rule: {kind: bool (n, pieces)}."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """Exact size of the valid set."""
+
+    @abstractmethod
+    def part_counts(self) -> dict[str, int]:
+        """How many contents a single piece of each kind can validly have."""
+
+    def sample(self, n: int, seed: int) -> Tensor:
+        """n independent uniform samples (n, *shape), int64, the same on every machine."""
+        return torch.from_numpy(self.draw(n, numpy_stream(seed, "rule samples")))
+
+    def is_valid(self, x: Tensor) -> Tensor:
+        """Which of the samples (n, *shape) obey the whole rule: bool (n,)."""
+        x = self.as_samples(x)
+        verdicts = [valid.all(dim=1) for valid in self.parts_valid(x).values()]
+        return torch.stack(verdicts).all(dim=0) & in_range(x, self.symbols)
+
+    def chance(self) -> float:
+        """Probability that an array of uniform symbols is valid."""
+        return math.exp(math.log(self.count()) - math.prod(self.shape) * math.log(self.symbols))
+
+    def part_chance(self) -> dict[str, float]:
+        """Probability that a piece of uniform symbols is valid."""
+        sizes = {kind: piece.shape[2] for kind, piece in self.parts(self.empty(1)).items()}
+        return {kind: count / self.symbols ** sizes[kind] for kind, count in self.part_counts().items()}
+
+    def copy_chance(self, n: int) -> float:
+        """Probability that a true sample of the rule is one of n training rows."""
+        return n / self.count()
+
+    def empty(self, n: int) -> Tensor:
+        return torch.zeros((n, *self.shape), dtype=torch.int64)
+
+    def as_samples(self, x: Tensor) -> Tensor:
+        """``x`` as a tensor of this rule's shape; arrays and lists are taken too."""
+        x = torch.as_tensor(x)
+        if x.is_floating_point() or x.is_complex():
+            raise UserError(f"samples: dtype {x.dtype} is not allowed; decode them to integer symbols first")
+        if tuple(x.shape[1:]) != self.shape or x.dim() == 0:
+            raise UserError(f"samples: shape {tuple(x.shape)} is not allowed; use (n, {', '.join(map(str, self.shape))})")
+        return x
+
+
+def in_range(x: Tensor, symbols: int) -> Tensor:
+    """Rows whose entries are all symbols: bool (n,)."""
+    return ((x >= 0) & (x < symbols)).flatten(1).all(dim=1)
+
+
+RULES: Registry[Rule] = Registry("rule", Rule)

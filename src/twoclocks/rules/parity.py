@@ -1,0 +1,61 @@
+"""Group parity: D bits in D/G consecutive groups, each with an even number of ones (P1 §2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.rules.base import RULES, Array, Rule
+
+
+@RULES.register("parity")
+@dataclass(frozen=True, kw_only=True)
+class Parity(Rule):
+    """Each group of ``group`` consecutive bits holds an even number of ones.
+
+    >>> rule = Parity(length=36, group=3)
+    >>> rule.count() == 2**24, rule.chance() == 2**-12
+    (True, True)
+    """
+
+    length: int = setting(help="number of bits D", at_least=1)
+    group: int = setting(help="bits per group G; must divide the length", at_least=1)
+
+    def check(self) -> None:
+        if self.length % self.group:
+            divisors = [g for g in range(1, self.length + 1) if self.length % g == 0]
+            raise SettingError("group", self.group, f"it must divide length = {self.length}; use one of {divisors}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def symbols(self) -> int:
+        return 2
+
+    @property
+    def groups(self) -> int:
+        return self.length // self.group
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """All bits but each group's last are free; the last restores even parity."""
+        bits = rng.integers(0, 2, size=(n, self.groups, self.group), dtype=np.int64)
+        bits[:, :, -1] = bits[:, :, :-1].sum(axis=2) % 2
+        return bits.reshape(n, self.length)
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        return {"group": x.reshape(len(x), self.groups, self.group)}
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        return {"group": self.parts(self.as_samples(x))["group"].sum(dim=2) % 2 == 0}
+
+    def count(self) -> int:
+        return 2 ** (self.length - self.groups)
+
+    def part_counts(self) -> dict[str, int]:
+        return {"group": 2 ** (self.group - 1)}

@@ -1,0 +1,5 @@
+"""Run directories: manifest, metrics, checkpoints, samples."""
+
+from twoclocks.store.run_directory import Checkpoint, RunDirectory, check_free
+
+__all__ = ["Checkpoint", "RunDirectory", "check_free"]

@@ -1,0 +1,43 @@
+"""Where a number came from: versions, machine, commit."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in ("twoclocks", "torch", "numpy", "scipy", "safetensors"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "source tree"
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source tree this package is imported from, with a + where it has changes; None if installed."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    head = git("rev-parse", "HEAD")
+    if head is None or git("ls-files", "--error-unmatch", "provenance.py") is None:
+        return None
+    return head + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def machine(device: str) -> dict[str, Any]:
+    import torch
+
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or platform.machine()
+    return {"device": device, "name": name, "threads": torch.get_num_threads(), "system": platform.system()}

@@ -1,0 +1,129 @@
+"""What every rule, encoding, model and objective must do, whoever wrote it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import build, to_mapping
+from twoclocks.data.encodings import Encoding
+from twoclocks.data.keys import row_keys
+from twoclocks.data.sets import held_out, training_set
+from twoclocks.models.base import ModelSettings
+from twoclocks.objectives.base import Objective, sample
+from twoclocks.rules.base import Rule, in_range
+
+ENUMERABLE = 1 << 16
+
+
+def check_rule(rule: Rule) -> None:
+    """Samples are valid, repeatable and in range; counts and chances agree with enumeration where that is possible."""
+    assert build(type(rule), to_mapping(rule)) == rule, "a rule must be rebuilt from its own settings"
+    x = rule.sample(64, seed=3)
+    assert x.shape == (64, *rule.shape) and x.dtype == torch.int64, "sample must return int64 (n, *shape)"
+    assert bool(in_range(x, rule.symbols).all()), "sample leaves the symbols 0 … symbols−1"
+    assert bool(rule.is_valid(x).all()), "sample returns invalid rows"
+    assert torch.equal(x, rule.sample(64, seed=3)), "sample must depend on its seed alone"
+    assert rule.count() == 1 or not torch.equal(x, rule.sample(64, seed=4)), "sample ignores its seed"
+    assert rule.is_valid(rule.empty(0)).shape == (0,), "is_valid must accept no rows"
+    beyond = x.clone()
+    beyond.view(64, -1)[:, 0] = rule.symbols
+    assert not bool(rule.is_valid(beyond).any()), "is_valid must refuse symbols out of range"
+    check_parts(rule, x)
+    assert 0 < rule.chance() <= 1 and rule.count() >= 1
+    assert math.isclose(rule.copy_chance(7), 7 / rule.count())
+    check_sets(rule)
+    if rule.symbols ** math.prod(rule.shape) <= ENUMERABLE:
+        check_by_enumeration(rule)
+
+
+def check_parts(rule: Rule, x: Tensor) -> None:
+    parts, verdicts = rule.parts(x), rule.parts_valid(x)
+    assert parts.keys() == verdicts.keys() == rule.part_counts().keys() == rule.part_chance().keys()
+    for kind, valid in verdicts.items():
+        assert valid.dtype == torch.bool and valid.shape == parts[kind].shape[:2], f"parts_valid[{kind!r}] has a wrong shape"
+        assert bool(valid.all()), f"a valid sample has an invalid {kind}"
+
+
+def check_sets(rule: Rule) -> None:
+    n = min(16, rule.count() // 2)
+    if n < 2:
+        return
+    train = training_set(rule, n, seed=1)
+    other = held_out(rule, train, n, seed=1)
+    keys = row_keys(torch.cat([train, other]), rule.symbols)
+    assert len(set(keys.tolist())) == 2 * n, "training and held-out rows must be unique and disjoint"
+    assert bool(rule.is_valid(torch.cat([train, other])).all())
+
+
+def check_by_enumeration(rule: Rule) -> None:
+    every = torch.cartesian_prod(*[torch.arange(rule.symbols)] * math.prod(rule.shape)).reshape(-1, *rule.shape)
+    valid = rule.is_valid(every)
+    assert int(valid.sum()) == rule.count(), f"count() is {rule.count()}, enumeration finds {int(valid.sum())}"
+    assert math.isclose(rule.chance(), float(valid.double().mean()), rel_tol=1e-9)
+    for kind, pieces in rule.parts_valid(every).items():
+        assert math.isclose(rule.part_chance()[kind], float(pieces.double().mean()), rel_tol=1e-9), kind
+
+
+def check_encoding(encoding: Encoding, rule: Rule) -> None:
+    """Decoding inverts encoding, at distance zero from the code book."""
+    encoding.check_rule(rule)
+    symbols = rule.sample(32, seed=0)
+    encoded = encoding.encode(rule, symbols)
+    assert tuple(encoded.shape) == (32, *encoding.shape(rule))
+    decoded = encoding.decode(rule, encoded)
+    assert torch.equal(decoded.symbols, symbols), "decode must invert encode"
+    assert float(decoded.distance.max()) == 0.0, "a code word lies at distance zero"
+
+
+def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int, ...], symbols: int) -> None:
+    """The loss is finite, per sample, and repeatable; sampling is a function of each row's own noise."""
+    network = randomised(model, shape, symbols)
+    clean = example_batch(objective.kind, 6, shape, symbols)
+    first, again = (objective.loss(network, clean, torch.Generator().manual_seed(5)) for _ in range(2))
+    assert first.shape == (6,) and bool(torch.isfinite(first).all()), "loss must be finite, one number a sample"
+    assert torch.equal(first, again), "the loss must draw from its generator alone"
+    noise = objective.draw_noise(6, shape, torch.Generator().manual_seed(1))
+    together, apart = sample(objective, network, noise), sample(objective, network, noise, chunk=2)
+    assert tuple(together.shape) == (6, *shape), "samples must have the shape of encoded data"
+    assert torch.allclose(together.float(), apart.float(), atol=1e-4), "a sample must not depend on its neighbours"
+
+
+def check_model(model: ModelSettings, shape: tuple[int, ...], symbols: int, objective: Objective, steps: int = 400) -> None:
+    """Shapes fit, every parameter gets a gradient, and eight rows can be learned by heart."""
+    network = randomised(model, shape, symbols)
+    clean = example_batch(objective.kind, 8, shape, symbols)
+    objective.loss(network, clean, torch.Generator().manual_seed(0)).sum().backward()  # type: ignore[no-untyped-call]
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None and bool(parameter.grad.abs().sum() > 0), f"{name} gets no gradient"
+
+    torch.manual_seed(0)
+    network = model.build(shape, symbols)
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    noise = torch.Generator()
+    before = float(objective.loss(network, clean, noise.manual_seed(0)).mean())
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = objective.loss(network, clean.repeat(4, *[1] * len(shape)), noise.manual_seed(step)).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    after = sum(float(objective.loss(network, clean, noise.manual_seed(10_000 + k)).mean()) for k in range(20)) / 20
+    assert after < 0.5 * before, f"eight rows are not learned: the loss went from {before:.3f} to {after:.3f}"
+
+
+def randomised(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> torch.nn.Module:
+    """A network without zero-initialised layers, through which every parameter matters."""
+    torch.manual_seed(0)
+    network = model.build(shape, symbols)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return network
+
+
+def example_batch(kind: str, n: int, shape: tuple[int, ...], symbols: int) -> Tensor:
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randint(symbols, (n, *shape), generator=generator)
+    return x if kind == "tokens" else 2.0 * x.float() / max(1, symbols - 1) - 1

@@ -1,0 +1,30 @@
+"""When to evaluate: a schedule is a plain increasing tuple of steps, made here and passed in as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twoclocks.core.errors import SettingError
+
+
+def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
+    """At most ``count`` distinct steps from first to last, evenly spaced in the logarithm.
+
+    >>> log_spaced(10, 1000, 5)
+    (10, 32, 100, 316, 1000)
+    """
+    if first >= last or count == 1:
+        return (last,)
+    ratio = last / first
+    return tuple(sorted({round(first * ratio ** (i / (count - 1))) for i in range(count)}))
+
+
+def check_schedule(schedule: Sequence[int], steps: int) -> tuple[int, ...]:
+    """The schedule itself, if it is a non-empty increasing sequence of steps of the run."""
+    if not schedule:
+        raise SettingError("evaluation.steps", list(schedule), "give at least one step, or leave it out")
+    if any(later <= earlier for earlier, later in zip(schedule, schedule[1:], strict=False)):
+        raise SettingError("evaluation.steps", list(schedule), "sort the steps and drop repeated ones")
+    if schedule[-1] > steps or schedule[0] < 0:
+        raise SettingError("evaluation.steps", list(schedule), f"use steps from 0 to training.steps = {steps}")
+    return tuple(schedule)
