@@ -93,7 +93,8 @@ def log_probability(lower: Floats, upper: Floats, mean: Floats, scatter: float) 
     big, small = np.where(flip, log_ndtr(-a), log_ndtr(b)), np.where(flip, log_ndtr(-b), log_ndtr(a))
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = np.log1p(-np.exp(np.minimum(small - big, 0.0)))
-    return np.maximum(np.where(np.isneginf(small), big, big + inside), -1e6)
+    found: Floats = np.maximum(np.where(np.isneginf(small), big, big + inside), -1e6)
+    return found
 
 
 def edge(excess: object, start: float, direction: int) -> float:

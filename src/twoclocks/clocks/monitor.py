@@ -1,4 +1,4 @@
-"""A monitor for any training loop: tell it a step and samples, and it says where training stands and whether to stop."""
+"""A monitor for any training loop: tell it a step and samples, it says where training stands and whether to stop."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Onset:
     """The onset lies in (lower, upper].
 
     observed: between two evaluations; left-censored: already there at the first evaluation (lower = 0);
-    right-censored: not there after ``lower``, the last evaluation before which it has certainly not begun (upper = inf).
+    right-censored: not there by ``lower``, the last evaluation that is certainly before it (upper = inf).
 
     >>> Onset(lower=900, upper=1200, status="observed").estimate
     1039.23...

@@ -39,7 +39,12 @@ class ClockSettings(Settings):
         return level
 
     def read(
-        self, steps: Sequence[int], valid: Sequence[int], copied: Sequence[int], trials: Sequence[int], copy_chance: float
+        self,
+        steps: Sequence[int],
+        valid: Sequence[int],
+        copied: Sequence[int],
+        trials: Sequence[int],
+        copy_chance: float,
     ) -> Clocks:
         """Both clocks from the counts of valid and of copied samples at each evaluation."""
         return Clocks(

@@ -1,7 +1,7 @@
 """Strict settings: frozen dataclasses that check themselves, read from YAML, overridden by dotted keys.
 
-A component is its own settings (a rule *is* its length and group size), so there is one place for a value, its help, its
-range and its check. Errors name the field, the value and the fix.
+A component is its own settings (a rule *is* its length and group size), so there is one place for a value, its help,
+its range and its check. Errors name the field, the value and the fix.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Settings:
     """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
 
     def __post_init__(self) -> None:
-        hints = type_hints(type(self))
+        hints = type_hints(self.__class__)
         for item in fields(self):
             value = coerce(getattr(self, item.name), hints[item.name], item.name)
             check_limits(value, item)
@@ -52,7 +52,6 @@ class Settings:
         """Override for conditions that involve several fields; raise SettingError."""
 
 
-@cache
 def type_hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 

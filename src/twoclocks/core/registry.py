@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from twoclocks.core.errors import UnknownNameError
 
 T = TypeVar("T")
-Member = TypeVar("Member", bound=type)
+Member = TypeVar("Member", bound=type[Any])
 
 
 class Registry(Generic[T]):
@@ -36,14 +36,15 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[Member], Member]:
         """Class decorator; refuses a second owner of a name and classes of another kind."""
 
-        def add(member: Member) -> Member:
+        def add(original: Member) -> Member:
+            member: type[Any] = original
             if not issubclass(member, self.base):
                 raise TypeError(f"{self.kind} {name!r}: {member.__name__} must derive from {self.base.__name__}")
             if name in self._members:
                 owner = self._members[name]
                 raise ValueError(f"{self.kind} {name!r} is already registered by {owner.__module__}.{owner.__name__}")
             self._members[name] = member
-            return member
+            return original
 
         return add
 

@@ -1,7 +1,7 @@
 """Random streams that depend on (seed, purpose, step) and on nothing else.
 
-No stream is shared: data, initial weights, batches, noise and evaluation each have their own, and the draw at step t does
-not depend on what was drawn before. A run that resumes at step t is therefore the same run, and evaluating more
+No stream is shared: data, initial weights, batches, noise and evaluation each have their own, and the draw at step t
+does not depend on what was drawn before. A run that resumes at step t is therefore the same run, and evaluating more
 or less often cannot change the weights.
 """
 

@@ -77,7 +77,7 @@ class Tokens(Encoding):
         return (math.prod(rule.shape),)
 
     def encode(self, rule: Rule, symbols: Tensor) -> Tensor:
-        return symbols.long().reshape(len(symbols), -1)
+        return symbols.long().flatten(1)
 
     def decode(self, rule: Rule, x: Tensor) -> Decoded:
         return Decoded(x.long().reshape(len(x), *rule.shape), x.new_zeros(len(x)).float())

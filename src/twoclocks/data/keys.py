@@ -14,7 +14,7 @@ Keys = npt.NDArray[Any]
 
 def row_keys(rows: Tensor, symbols: int) -> Keys:
     """One opaque key a row, equal if and only if the rows are: the symbols packed into as few bytes as they need."""
-    flat = rows.reshape(len(rows), -1).cpu().numpy()
+    flat = rows.flatten(1).cpu().numpy()
     if flat.size and (flat.min() < 0 or flat.max() >= symbols):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
     bits = max(1, math.ceil(math.log2(symbols)))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -138,7 +139,9 @@ class Evaluator:
         ]
         for threshold in self.settings.quantization:
             about = f"samples with an entry farther than {threshold:g} from every symbol"
-            found.append(Metric(name=f"invalid_{threshold:g}", about=about, direction="lower is better", chance_rule=0.0))
+            found.append(
+                Metric(name=f"invalid_{threshold:g}", about=about, direction="lower is better", chance_rule=0.0)
+            )
         return found + self.part_metrics() + self.neighbour_metrics()
 
     def part_metrics(self) -> list[Metric]:
@@ -181,6 +184,6 @@ def mean(values: Tensor) -> float:
     return float(values.double().mean()) if values.numel() else float("nan")
 
 
-def counts(rows: Mapping[str, np.ndarray], name: str) -> np.ndarray:  # type: ignore[type-arg]
-    """Hits of a fraction, as whole numbers."""
-    return np.rint(rows[name] * rows["trials"]).astype(np.int64)
+def counts(columns: Mapping[str, npt.NDArray[np.float64]], name: str) -> list[int]:
+    """Hits of a fraction at every evaluation, as whole numbers."""
+    return [round(value) for value in (columns[name] * columns["trials"]).tolist()]

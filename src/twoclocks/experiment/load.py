@@ -45,7 +45,9 @@ class Run:
     def title(self) -> str:
         """The model in words, such as ``DiT 64×3`` for width and depth."""
         width, depth, _ = self.settings.model.dimensions
-        name = {"dit": "DiT", "gpt": "GPT"}.get(MODELS.name_of(self.settings.model), MODELS.name_of(self.settings.model))
+        name = {"dit": "DiT", "gpt": "GPT"}.get(
+            MODELS.name_of(self.settings.model), MODELS.name_of(self.settings.model)
+        )
         return f"{name} {width}×{depth}"
 
     def metrics(self) -> Columns:
@@ -63,8 +65,8 @@ class Run:
         columns = self.metrics()
         return self.settings.clocks.read(
             steps=columns["step"].astype(int).tolist(),
-            valid=counts(columns, "sample_accuracy").tolist(),
-            copied=counts(columns, "sample_memorization").tolist(),
+            valid=counts(columns, "sample_accuracy"),
+            copied=counts(columns, "sample_memorization"),
             trials=columns["trials"].astype(int).tolist(),
             copy_chance=self.settings.rule.copy_chance(self.settings.data.n),
         )

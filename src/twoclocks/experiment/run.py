@@ -22,7 +22,8 @@ from twoclocks.models.base import parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.store.run_directory import RunDirectory, check_free
-from twoclocks.training.loop import DivergedError, make_optimizer, train
+from twoclocks.training.errors import DivergedError
+from twoclocks.training.loop import make_optimizer, train
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,10 @@ class RunSettings(Settings):
         kind = self.objective.kind
         for section, part, registry in (("model", self.model, MODELS), ("encoding", self.encoding, ENCODINGS)):
             if part is not None and part.kind != kind:
-                fitting = [name for name, cls in registry.items() if cls.kind == kind]  # type: ignore[attr-defined]
+                fitting = [name for name, cls in registry.items() if cls.kind == kind]
                 objective = OBJECTIVES.name_of(self.objective)
                 fix = f"objective.name = {objective} needs {kind}; use one of {', '.join(fitting)}"
-                raise SettingError(f"{section}.name", registry.name_of(part), fix)  # type: ignore[attr-defined]
+                raise SettingError(f"{section}.name", registry.name_of(part), fix)
         assert self.encoding is not None
         try:
             self.encoding.check_rule(self.rule)

@@ -70,7 +70,8 @@ class DiT(nn.Module):
             if isinstance(layer, nn.Linear):
                 nn.init.normal_(layer.weight, std=0.02)
         # adaLN-zero: gates, shifts, scales and the output start at zero.
-        for layer in [block.modulation for block in self.blocks] + [self.final_modulation, self.head]:
+        zeroed = [module for name, module in self.named_modules() if name.endswith(("modulation", "head"))]
+        for layer in zeroed:
             assert isinstance(layer, nn.Linear)
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)

@@ -95,12 +95,14 @@ class CausalBlock(nn.Module):
     def attend(self, hidden: Tensor, cache: Cache | None, index: int) -> Tensor:
         n, steps, width = hidden.shape
         q, k, v = self.query_key_value(hidden).view(n, steps, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if cache is None or cache.filled == 0:
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if cache is not None:
+            k, v = self.extended(cache, index, k, v)
+        before = k.shape[2] - steps
+        if before == 0 or steps == 1:
+            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=steps > 1)
         else:
-            mixed = functional.scaled_dot_product_attention(q, *self.extended(cache, index, k, v))
-        if cache is not None and cache.filled == 0:
-            self.extended(cache, index, k, v)
+            seen = torch.ones(steps, before + steps, dtype=torch.bool, device=q.device).tril(before)
+            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
         return self.project(mixed.transpose(1, 2).reshape(n, steps, width))  # type: ignore[no-any-return]
 
     def extended(self, cache: Cache, index: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,9 @@ class Rule(Settings):
         if x.is_floating_point() or x.is_complex():
             raise UserError(f"samples: dtype {x.dtype} is not allowed; decode them to integer symbols first")
         if tuple(x.shape[1:]) != self.shape or x.dim() == 0:
-            raise UserError(f"samples: shape {tuple(x.shape)} is not allowed; use (n, {', '.join(map(str, self.shape))})")
+            raise UserError(
+                f"samples: shape {tuple(x.shape)} is not allowed; use (n, {', '.join(map(str, self.shape))})"
+            )
         return x
 
 

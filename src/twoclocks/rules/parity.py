@@ -55,7 +55,7 @@ class Parity(Rule):
         return {"group": self.parts(self.as_samples(x))["group"].sum(dim=2) % 2 == 0}
 
     def count(self) -> int:
-        return 2 ** (self.length - self.groups)
+        return 1 << (self.length - self.groups)
 
     def part_counts(self) -> dict[str, int]:
-        return {"group": 2 ** (self.group - 1)}
+        return {"group": 1 << (self.group - 1)}

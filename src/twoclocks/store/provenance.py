@@ -25,7 +25,9 @@ def commit() -> str | None:
 
     def git(*words: str) -> str | None:
         try:
-            done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=False)
+            done = subprocess.run(
+                ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=False
+            )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None

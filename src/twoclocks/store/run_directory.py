@@ -1,9 +1,9 @@
 """A run on disk: what was asked (manifest), what was measured (metrics), what was learned (checkpoints).
 
-    manifest.json                     settings, versions, device, chance levels, status
-    metrics.jsonl                     one line an evaluation, only ever appended
-    checkpoints/step-000001000.*      safetensors (weights, optimizer) and JSON (step, SHA-256)
-    samples/step-000001000.safetensors  the first few decoded samples of an evaluation
+manifest.json                     settings, versions, device, chance levels, status
+metrics.jsonl                     one line an evaluation, only ever appended
+checkpoints/step-000001000.*      safetensors (weights, optimizer) and JSON (step, SHA-256)
+samples/step-000001000.safetensors  the first few decoded samples of an evaluation
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class RunDirectory:
         try:
             value = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UserError(f"{self.path / 'manifest.json'}: cannot be read ({error}); restore it or run again") from None
+            raise UserError(
+                f"{self.path / 'manifest.json'}: cannot be read ({error}); restore it or run again"
+            ) from None
         if not isinstance(value, dict):
             raise UserError(f"{self.path / 'manifest.json'}: is not a manifest; restore it or run again")
         return value
@@ -90,7 +92,7 @@ class RunDirectory:
             yield {key: float("nan") if value is None else value for key, value in row.items()}
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor], keep: int = 2) -> None:
-        """The JSON beside the tensors is written last: without it, or with another hash, a checkpoint does not exist."""
+        """The JSON beside the tensors is written last: without it, or with another hash, there is no checkpoint."""
         from safetensors.torch import save
 
         data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
@@ -110,7 +112,9 @@ class RunDirectory:
 
         steps = self.checkpoint_steps()
         if not steps or (step is not None and step not in steps):
-            raise UserError(f"{self.path}: has no checkpoint{'' if step is None else f' of step {step}'}; it has {steps}")
+            raise UserError(
+                f"{self.path}: has no checkpoint{'' if step is None else f' of step {step}'}; it has {steps}"
+            )
         stem = self.path / "checkpoints" / f"step-{steps[-1] if step is None else step:09d}"
         about = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
         data = stem.with_suffix(".safetensors").read_bytes()

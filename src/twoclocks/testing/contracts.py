@@ -43,7 +43,9 @@ def check_parts(rule: Rule, x: Tensor) -> None:
     parts, verdicts = rule.parts(x), rule.parts_valid(x)
     assert parts.keys() == verdicts.keys() == rule.part_counts().keys() == rule.part_chance().keys()
     for kind, valid in verdicts.items():
-        assert valid.dtype == torch.bool and valid.shape == parts[kind].shape[:2], f"parts_valid[{kind!r}] has a wrong shape"
+        assert valid.dtype == torch.bool and valid.shape == parts[kind].shape[:2], (
+            f"parts_valid[{kind!r}] has a wrong shape"
+        )
         assert bool(valid.all()), f"a valid sample has an invalid {kind}"
 
 
@@ -91,11 +93,13 @@ def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int
     assert torch.allclose(together.float(), apart.float(), atol=1e-4), "a sample must not depend on its neighbours"
 
 
-def check_model(model: ModelSettings, shape: tuple[int, ...], symbols: int, objective: Objective, steps: int = 400) -> None:
+def check_model(
+    model: ModelSettings, shape: tuple[int, ...], symbols: int, objective: Objective, steps: int = 400
+) -> None:
     """Shapes fit, every parameter gets a gradient, and eight rows can be learned by heart."""
     network = randomised(model, shape, symbols)
     clean = example_batch(objective.kind, 8, shape, symbols)
-    objective.loss(network, clean, torch.Generator().manual_seed(0)).sum().backward()  # type: ignore[no-untyped-call]
+    objective.loss(network, clean, torch.Generator().manual_seed(0)).sum().backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None and bool(parameter.grad.abs().sum() > 0), f"{name} gets no gradient"
 
@@ -103,13 +107,16 @@ def check_model(model: ModelSettings, shape: tuple[int, ...], symbols: int, obje
     network = model.build(shape, symbols)
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     noise = torch.Generator()
-    before = float(objective.loss(network, clean, noise.manual_seed(0)).mean())
+    with torch.no_grad():
+        before = float(objective.loss(network, clean, noise.manual_seed(0)).mean())
     for step in range(steps):
         optimizer.zero_grad()
         loss = objective.loss(network, clean.repeat(4, *[1] * len(shape)), noise.manual_seed(step)).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
-    after = sum(float(objective.loss(network, clean, noise.manual_seed(10_000 + k)).mean()) for k in range(20)) / 20
+    with torch.no_grad():
+        fresh = [objective.loss(network, clean, noise.manual_seed(10_000 + k)).mean() for k in range(20)]
+    after = float(torch.stack(fresh).mean())
     assert after < 0.5 * before, f"eight rows are not learned: the loss went from {before:.3f} to {after:.3f}"
 
 

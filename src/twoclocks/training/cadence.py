@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from twoclocks.core.errors import SettingError
 
@@ -23,7 +24,7 @@ def check_schedule(schedule: Sequence[int], steps: int) -> tuple[int, ...]:
     """The schedule itself, if it is a non-empty increasing sequence of steps of the run."""
     if not schedule:
         raise SettingError("evaluation.steps", list(schedule), "give at least one step, or leave it out")
-    if any(later <= earlier for earlier, later in zip(schedule, schedule[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(schedule)):
         raise SettingError("evaluation.steps", list(schedule), "sort the steps and drop repeated ones")
     if schedule[-1] > steps or schedule[0] < 0:
         raise SettingError("evaluation.steps", list(schedule), f"use steps from 0 to training.steps = {steps}")

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks.core.config import Settings, setting
-from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import derive
 from twoclocks.objectives.base import Objective
+from twoclocks.training.errors import DivergedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,17 +27,6 @@ class TrainingSettings(Settings):
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N")
     threads: int = setting(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
-
-
-class DivergedError(UserError):
-    """The loss is not finite any more."""
-
-    def __init__(self, step: int, kept: int) -> None:
-        self.step, self.kept = step, kept
-        super().__init__(
-            f"training stopped at step {step}: the loss or the weights are not finite any more; the last good "
-            f"weights are those of step {kept}. Use a smaller training.learning_rate"
-        )
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -58,7 +47,7 @@ def train(
 ) -> None:
     """Train from step ``start`` to ``settings.steps``; "step s" means after s updates.
 
-    ``on_evaluation(step, loss)`` is called at every step of the schedule with the mean training loss since the last call.
+    ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
     Losses are summed on the device and looked at every ``check_every`` steps and before each call, so the host need not
     wait at every step; what is not finite raises before it is evaluated or stored.
     """
@@ -73,7 +62,7 @@ def train(
         rows = torch.randint(len(data), (settings.batch,), generator=generator, device=data.device)
         loss = objective.loss(network, data[rows], generator).mean()
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         total += loss.detach()
         due = bool(pending) and pending[0] == step

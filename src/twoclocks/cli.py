@@ -1,0 +1,161 @@
+"""The command line: parses and calls; no logic. Bad input: one line on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from twoclocks import __version__
+from twoclocks.core.errors import UserError
+
+EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_DIVERGED = 2, 130, 3
+DEMO_PRESETS = ("demo", "demo-gpt")
+LISTS = ("presets", "rules", "encodings", "models", "objectives", "metrics", "settings")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Entry point of the command ``twoclocks``."""
+    parser = make_parser()
+    arguments, rest = parser.parse_known_args(words)
+    if not hasattr(arguments, "call"):
+        parser.print_help()
+        return 0
+    from twoclocks.training.errors import DivergedError
+
+    try:
+        if rest and not arguments.takes_settings:
+            raise UserError(
+                f"{rest[0]!r} is not an option of {arguments.command}; see twoclocks {arguments.command} --help"
+            )
+        arguments.overrides = rest
+        arguments.call(arguments)
+    except DivergedError as error:
+        print(f"twoclocks: {error}", file=sys.stderr)
+        return EXIT_DIVERGED
+    except UserError as error:
+        print(f"twoclocks: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("twoclocks: interrupted; what was evaluated so far is stored", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return 0
+    return 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="twoclocks",
+        allow_abbrev=False,
+        description="When does a generative model learn the rule behind its data, and when does it start to copy?",
+    )
+    parser.add_argument("--version", action="version", version=f"twoclocks {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+
+    def add(name: str, call: Any, help: str, takes_settings: bool = False) -> argparse.ArgumentParser:
+        epilog = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
+        command = commands.add_parser(
+            name, help=help, description=help, epilog=epilog if takes_settings else None, allow_abbrev=False
+        )
+        command.set_defaults(call=call, takes_settings=takes_settings)
+        return command
+
+    demo = add("demo", demo_command, "train a small DiT and a small GPT, print their clocks, write a report", True)
+    demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the two runs and the report")
+    demo.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    run = add("run", run_command, "train and evaluate one model as a preset or a YAML file says", True)
+    run.add_argument("preset", help="a preset (see 'twoclocks list presets') or a YAML file")
+    run.add_argument("--out", type=Path, help="run directory (default: runs/NAME)")
+    run.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    clocks = add("clocks", clocks_command, "print the clocks of finished or running runs")
+    clocks.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories")
+    clocks.add_argument("--json", action="store_true", help="print them as JSON")
+
+    report = add("report", report_command, "write a page about one or several runs")
+    report.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories")
+    report.add_argument("--out", type=Path, default=Path("report.html"), help="the page to write")
+
+    listing = add("list", list_command, "show what is registered: presets, rules, models, settings, …")
+    listing.add_argument("kind", choices=LISTS, help="what to list")
+    listing.add_argument("--json", action="store_true", help="print it as JSON")
+    return parser
+
+
+def demo_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment import load_settings, run
+    from twoclocks.report.console import show_clocks, watch
+    from twoclocks.report.page import write_report
+    from twoclocks.store import check_free
+
+    check_free(arguments.out)
+    chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
+    runs = []
+    for settings in chosen:
+        with watch(settings) as observe:
+            runs.append(run(settings, arguments.out / settings.name, observe))
+    page = write_report(runs, arguments.out / "report.html")
+    if arguments.json:
+        print(json.dumps({"runs": [summary(run) for run in runs], "report": str(page)}, indent=2))
+    else:
+        show_clocks(runs)
+        print(f"Report: {page}")
+
+
+def run_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment import load_settings, run
+    from twoclocks.report.console import show_clocks, watch
+
+    settings = load_settings(arguments.preset, arguments.overrides)
+    out = arguments.out if arguments.out is not None else Path("runs") / settings.name
+    with watch(settings) as observe:
+        done = run(settings, out, observe)
+    if arguments.json:
+        print(json.dumps(summary(done), indent=2))
+    else:
+        show_clocks([done])
+        print(f"Run: {out}")
+
+
+def clocks_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment import load_run
+    from twoclocks.report.console import show_clocks
+
+    runs = [load_run(path) for path in arguments.runs]
+    if arguments.json:
+        print(json.dumps([summary(run) for run in runs], indent=2))
+    else:
+        show_clocks(runs)
+
+
+def report_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment import load_run
+    from twoclocks.report.page import write_report
+
+    print(write_report([load_run(path) for path in arguments.runs], arguments.out))
+
+
+def list_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.report.console import show_rows
+    from twoclocks.report.listing import list_rows
+
+    rows = list_rows(arguments.kind)
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show_rows(rows)
+
+
+def summary(run: Any) -> dict[str, Any]:
+    from twoclocks.report.summary import summarise
+
+    return summarise(run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

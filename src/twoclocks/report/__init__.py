@@ -1,0 +1,1 @@
+"""Pages, tables and progress: what a person sees of runs. Drawing never computes: data(run) -> Info, draw(Info)."""

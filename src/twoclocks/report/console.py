@@ -1,0 +1,66 @@
+"""What a person sees in the terminal: progress while a run trains, tables afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+
+from twoclocks.experiment.load import Run
+from twoclocks.experiment.run import Observer, Progress
+from twoclocks.experiment.settings import RunSettings
+
+
+@contextmanager
+def watch(settings: RunSettings) -> Iterator[Observer]:
+    """A live line on a terminal, a plain line an evaluation elsewhere; on stderr, so that --json stays clean."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda progress: console.print(plain_line(settings.name, progress), highlight=False, soft_wrap=True)
+        return
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("step {task.completed:,.0f}/{task.total:,.0f}  {task.fields[numbers]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
+    with Bar(*columns, console=console, speed_estimate_period=60) as bar:
+        task = bar.add_task(settings.name, total=settings.training.steps, numbers="starting")
+        yield lambda progress: bar.update(task, completed=progress.step, numbers=numbers(progress))
+
+
+def plain_line(name: str, progress: Progress) -> str:
+    left = progress.seconds / progress.step * (progress.steps - progress.step) if progress.step else float("nan")
+    return f"{name}  step {progress.step:,}/{progress.steps:,}  {numbers(progress)}  {left:.0f} s left"
+
+
+def numbers(progress: Progress) -> str:
+    row = progress.metrics
+    return f"loss {row['loss']:.3f}  valid {row['sample_accuracy']:.1%}  copies {row['sample_memorization']:.1%}"
+
+
+def show_clocks(runs: Sequence[Run]) -> None:
+    """Both clocks of every run as intervals, with the window between them."""
+    table = Table(title="Two clocks", caption="(a, b]: after evaluation a, by evaluation b; steps of the optimizer")
+    for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
+        table.add_column(heading)
+    for run in runs:
+        clocks, settings = run.clocks(), run.settings
+        chance = f"{settings.rule.copy_chance(settings.data.n):.2%}"
+        table.add_row(settings.name, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
+    Console().print(table)
+
+
+def show_rows(rows: Sequence[dict[str, str]]) -> None:
+    table = Table()
+    for heading in rows[0] if rows else ():
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*row.values())
+    Console().print(table, markup=False)

@@ -1,0 +1,140 @@
+"""Learning curves of one run with its clocks, window and chance levels (P1 Fig. 2B)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.clocks.window import Clocks
+from twoclocks.experiment.load import Run
+from twoclocks.report.theme import light, style
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    label: str
+    colour: str  # a name of the theme
+    values: Floats
+    dash: str = "-"
+
+
+@dataclass(frozen=True)
+class Level:
+    label: str
+    colour: str
+    value: float
+
+
+@dataclass(frozen=True)
+class CurvesInfo:
+    """All that the figure shows."""
+
+    title: str
+    steps: Floats
+    fractions: tuple[Curve, ...]
+    chances: tuple[Level, ...]
+    thresholds: tuple[Level, ...]
+    losses: tuple[Curve, ...]
+    clocks: Clocks
+
+
+def curves_data(run: Run) -> CurvesInfo:
+    columns, settings = run.metrics(), run.settings
+    fractions = [
+        Curve("valid (rule accuracy)", "rule", columns["sample_accuracy"]),
+        Curve("copies of training samples", "memory", columns["sample_memorization"]),
+        Curve("valid and new", "new", columns["valid_new"], "--"),
+    ]
+    loosest = f"invalid_{max(settings.evaluation.quantization):g}"
+    if np.nanmax(columns[loosest]) > 0:
+        fractions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
+    chance_valid, chance_copy = run.metric("sample_accuracy"), run.metric("sample_memorization")
+    chances = (
+        Level(f"validity by chance {chance_valid.chance_cube:.2g}", "rule", chance_valid.chance_cube or 0.0),
+        Level(f"copies by chance {chance_copy.chance_rule:.2g}", "memory", chance_copy.chance_rule or 0.0),
+    )
+    clocks = run.clocks()
+    thresholds = (
+        Level("rule threshold", "rule", clocks.rule.threshold or 0.0),
+        Level("memory threshold", "memory", clocks.memory.threshold or 0.0),
+    )
+    names = {
+        "train": ("training set", "memory", "-"),
+        "held_out": ("valid, unseen", "new", "-"),
+        "cube": ("uniform symbols", "muted", ":"),
+    }
+    losses = tuple(
+        Curve(label, colour, columns[f"loss_{split}"], dash)
+        for split, (label, colour, dash) in names.items()
+        if f"loss_{split}" in columns
+    )
+    return CurvesInfo(run.title, columns["step"], tuple(fractions), chances, thresholds, losses, clocks)
+
+
+def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
+    """One column of two panels for each run: fractions above, losses below."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(style()):
+        figure = Figure(figsize=(width * len(infos), 5.2), layout="constrained")
+        axes = figure.subplots(2, len(infos), squeeze=False, sharex="col", height_ratios=[2, 1])
+        for column, info in enumerate(infos):
+            draw_fractions(axes[0, column], info)
+            draw_losses(axes[1, column], info)
+            if len(infos) > 1:
+                axes[0, column].set_title(info.title, loc="left", fontweight="bold", pad=26)
+        return figure
+
+
+def draw_fractions(axis: Any, info: CurvesInfo) -> None:
+    shade_clocks(axis, info, labelled=True)
+    for curve in info.fractions:
+        axis.plot(info.steps, curve.values, curve.dash, color=light(curve.colour), label=curve.label)
+    for level in info.chances:
+        axis.axhline(level.value, color=light(level.colour), linestyle=(0, (5, 4)), linewidth=1, label=level.label)
+    for level in info.thresholds:
+        axis.plot(
+            [0, 0.015], [level.value] * 2, color=light(level.colour), linewidth=3, transform=axis.get_yaxis_transform()
+        )
+    axis.set(xscale="log", ylim=(-0.02, 1.04), ylabel="fraction of samples")
+    axis.legend(loc="center left", fontsize=8, handlelength=2.2)
+
+
+def draw_losses(axis: Any, info: CurvesInfo) -> None:
+    shade_clocks(axis, info, labelled=False)
+    for curve in info.losses:
+        axis.plot(info.steps, curve.values, curve.dash, color=light(curve.colour), label=curve.label)
+    axis.set(xscale="log", yscale="log", xlabel="training step", ylabel="loss on")
+    axis.legend(loc="lower left", fontsize=8, handlelength=2.2)
+
+
+def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
+    """The window as a soft area; each clock as the interval in which it struck."""
+    end = float(info.steps[-1])
+    window = info.clocks.window
+    if window is not None:
+        axis.axvspan(window[0], min(window[1], end), color=light("window"), linewidth=0, zorder=0)
+    for onset, colour, label in ((info.clocks.rule, "rule", "τ_rule"), (info.clocks.memory, "memory", "τ_mem")):
+        if onset.status == "right-censored":
+            continue
+        lower = max(onset.lower, float(info.steps[0]) * 0.8)
+        axis.axvspan(lower, onset.upper, color=light(colour), alpha=0.25, linewidth=0, zorder=1)
+        if labelled:
+            middle = float(np.sqrt(lower * onset.upper))
+            axis.text(
+                middle,
+                1.02,
+                f"{label} {onset}",
+                color=light(colour),
+                ha="center",
+                va="bottom",
+                fontsize=8,
+                transform=axis.get_xaxis_transform(),
+            )

@@ -1,0 +1,90 @@
+"""Tables straight from the registries, for `twoclocks list` and for the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from twoclocks.core.config import describe
+from twoclocks.core.registry import Registry
+from twoclocks.data.encodings import ENCODINGS
+from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
+from twoclocks.experiment.settings import RunSettings, preset_names, read_preset
+from twoclocks.models.base import MODELS, parameter_count
+from twoclocks.objectives.base import OBJECTIVES
+from twoclocks.rules.base import RULES
+from twoclocks.rules.parity import Parity
+
+Rows = list[dict[str, str]]
+
+
+def list_rows(kind: str) -> Rows:
+    """Rows of one table; every cell is text."""
+    if kind == "presets":
+        return [{"preset": name, "what it is": read_preset(name).get("description", "")} for name in preset_names()]
+    if kind == "metrics":
+        return metric_rows()
+    if kind == "settings":
+        return setting_rows()
+    if kind == "models":
+        return model_rows()
+    registries: dict[str, Registry[Any]] = {"rules": RULES, "encodings": ENCODINGS, "objectives": OBJECTIVES}
+    return [
+        {"name": name, "what it is": first_line(cls), "settings": arguments(cls)}
+        for name, cls in registries[kind].items()
+    ]
+
+
+def first_line(cls: type) -> str:
+    return (cls.__doc__ or "").strip().split("\n")[0]
+
+
+def arguments(cls: type) -> str:
+    return ", ".join(item.name for item in fields(cls))
+
+
+def model_rows() -> Rows:
+    rows = []
+    for name, cls in MODELS.items():
+        for size, (width, depth, heads) in cls.sizes.items():
+            network = cls(size=size).build((1, 6, 6) if cls.kind == "image" else (36,), 2)
+            millions = f"{parameter_count(network) / 1e6:.2f} M"
+            sizes = {"width": str(width), "depth": str(depth), "heads": str(heads), "parameters (36 bits)": millions}
+            rows.append({"model": name, "size": size, **sizes})
+    return rows
+
+
+def metric_rows() -> Rows:
+    """P1's metrics, with the chance levels of its baseline (36 bits in groups of 3, 4,096 samples)."""
+    from twoclocks.data.sets import training_set
+
+    rule = Parity(length=36, group=3)
+    found = Evaluator(rule, training_set(rule, 4096), EvaluationSettings()).metrics()
+    return [
+        {
+            "metric": metric.name,
+            "what it is": metric.about,
+            "direction": metric.direction,
+            "chance (rule)": "" if metric.chance_rule is None else f"{metric.chance_rule:.3g}",
+            "chance (cube)": "" if metric.chance_cube is None else f"{metric.chance_cube:.3g}",
+        }
+        for metric in found
+    ]
+
+
+def setting_rows() -> Rows:
+    """All settings: the fixed sections first, then those of every registered component."""
+    keys = ("setting", "type", "default", "what it is")
+    registered = {"rule", "encoding", "model", "objective"}
+    found = [row for row in describe(RunSettings) if row[0] not in registered]
+    sections: dict[str, Registry[Any]] = {
+        "rule": RULES,
+        "encoding": ENCODINGS,
+        "model": MODELS,
+        "objective": OBJECTIVES,
+    }
+    for section, registry in sections.items():
+        found.append((f"{section}.name", "str", "", f"one of {', '.join(registry.names())}"))
+        for name, cls in registry.items():
+            found += [(f"{key} ({name})", *rest) for key, *rest in describe(cls, section)]  # type: ignore[misc]
+    return [dict(zip(keys, row, strict=True)) for row in found]

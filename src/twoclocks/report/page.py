@@ -1,0 +1,113 @@
+"""The static report: one HTML file with everything in it; nothing is loaded from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.errors import UserError
+from twoclocks.experiment.load import Run
+from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
+from twoclocks.report.strip import MARKS, StripInfo, strip_data
+from twoclocks.report.theme import css_variables, themed_svg
+from twoclocks.store.files import write_atomic
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    name: str
+    about: str
+    direction: str
+    value: str
+    chance_rule: str
+    chance_cube: str
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One run as the page tells it."""
+
+    run: Run
+    curves: CurvesInfo
+    figure: str
+    strip: StripInfo
+    metrics: list[MetricRow]
+    settings: list[tuple[str, str]]
+
+    @property
+    def clocks(self) -> Clocks:
+        return self.curves.clocks
+
+
+def write_report(runs: Sequence[Run], path: Path | str) -> Path:
+    """Write the page about these runs; a picture of their curves (PNG) goes beside it."""
+    import matplotlib
+
+    from twoclocks.report.theme import style
+
+    path = Path(path)
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
+    chapters = [chapter(run, number) for number, run in enumerate(runs, start=1)]
+    write_atomic(path, render(chapters).encode())
+    with matplotlib.rc_context(style()):
+        draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
+    return path
+
+
+def chapter(run: Run, number: int) -> Chapter:
+    info = curves_data(run)
+    figure = themed_svg(draw_curves([info]), salt=f"run{number}")
+    return Chapter(run, info, figure, strip_data(run), metric_rows(run), list(flatten(run.manifest["settings"])))
+
+
+def metric_rows(run: Run) -> list[MetricRow]:
+    last = {name: values[-1] for name, values in run.metrics().items()}
+
+    def text(value: float | None) -> str:
+        return "" if value is None or value != value else f"{value:.3g}"
+
+    rows = []
+    for entry in run.manifest["metrics"]:
+        value = text(float(last[entry["name"]]))
+        chances = text(entry["chance_rule"]), text(entry["chance_cube"])
+        rows.append(MetricRow(entry["name"], entry["about"], entry["direction"], value, *chances))
+    return rows
+
+
+def flatten(mapping: dict[str, Any], prefix: str = "") -> Any:
+    for key, value in mapping.items():
+        if isinstance(value, dict):
+            yield from flatten(value, f"{prefix}{key}.")
+        elif value is not None and value != "":
+            yield f"{prefix}{key}", str(value)
+
+
+def verdict_sentence(one: Chapter) -> str:
+    """The result of a run in words."""
+    clocks, title = one.clocks, one.run.title
+    if clocks.verdict == "open" and clocks.window is not None:
+        begin, end = clocks.window
+        until = "to the end of the run" if end == float("inf") else f"to step {end:,.0f}"
+        return f"{title}: the window is open from step {begin:,.0f} {until}. In it, samples obey the rule and are new."
+    if clocks.verdict == "empty":
+        return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned."
+    return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
+
+
+def render(chapters: Sequence[Chapter]) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader("twoclocks.report"),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["sentence"] = verdict_sentence
+    day, night = css_variables()
+    return environment.get_template("report.html").render(chapters=chapters, marks=MARKS, day=day, night=night)

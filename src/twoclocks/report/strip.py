@@ -1,0 +1,87 @@
+"""A strip of generated samples from the same noises at chosen moments, each marked by what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from twoclocks.data.encodings import Decoded, squarest
+from twoclocks.evaluation.metrics import Outcome
+from twoclocks.experiment.load import Run
+
+State = Literal["valid-new", "memorized", "broken", "between"]
+MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
+    "valid-new": ("✓", "new", "valid and new"),
+    "memorized": ("●", "memory", "memorized: a training sample"),
+    "broken": ("✗", "broken", "breaks the rule"),
+    "between": ("?", "muted", "an entry lies between symbols"),
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    state: State
+    cells: list[list[int]]  # rows of symbols
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The stored samples of one evaluation."""
+
+    label: str
+    step: int
+    tiles: list[Tile]
+    counts: dict[State, int]
+
+
+@dataclass(frozen=True)
+class StripInfo:
+    symbols: int
+    moments: list[Moment]
+
+
+def strip_data(run: Run, tiles: int = 16) -> StripInfo:
+    """Up to four moments: the first evaluation, the last before τ_rule, the middle of the window, the end."""
+    moments = []
+    for step, label in chosen_steps(run).items():
+        decoded, outcome = run.samples(step)
+        states = classify(decoded, outcome, max(run.settings.evaluation.quantization))
+        shape = run.settings.rule.shape if len(run.settings.rule.shape) == 2 else squarest(run.settings.rule.shape[0])
+        grids = decoded.symbols.reshape(len(decoded.symbols), *shape).tolist()
+        shown = [Tile(state, grid) for state, grid in zip(states, grids, strict=True)][:tiles]
+        moments.append(Moment(label, step, shown, dict(Counter(states))))
+    return StripInfo(run.settings.rule.symbols, moments)
+
+
+def classify(decoded: Decoded, outcome: Outcome, threshold: float) -> list[State]:
+    """P1's four states; a value between symbols comes before what its rounding would say."""
+    found: list[State] = []
+    for distance, valid, copied in zip(
+        outcome.distance.tolist(), outcome.valid.tolist(), outcome.copied.tolist(), strict=True
+    ):
+        if distance > threshold:
+            found.append("between")
+        elif copied:
+            found.append("memorized")
+        else:
+            found.append("valid-new" if valid else "broken")
+    return found
+
+
+def chosen_steps(run: Run) -> dict[int, str]:
+    stored = run.directory.sample_steps()
+    if not stored:
+        return {}
+    clocks = run.clocks()
+    chosen = {stored[0]: "first evaluation"}
+    if clocks.rule.status == "observed":
+        chosen[int(clocks.rule.lower)] = "last before τ_rule"
+    if clocks.window is not None:
+        begin, end = clocks.window[0], min(clocks.window[1], stored[-1])
+        middle = np.sqrt(begin * end)
+        chosen[min(stored, key=lambda step: abs(np.log(max(step, 1) / middle)))] = "middle of the window"
+    chosen[stored[-1]] = "end of training"
+    return {step: chosen[step] for step in sorted(chosen) if step in stored}

@@ -1,0 +1,16 @@
+"""How training can end badly; imports no torch, so the command line can name it without waiting."""
+
+from __future__ import annotations
+
+from twoclocks.core.errors import UserError
+
+
+class DivergedError(UserError):
+    """The loss is not finite any more."""
+
+    def __init__(self, step: int, kept: int) -> None:
+        self.step, self.kept = step, kept
+        super().__init__(
+            f"training stopped at step {step}: the loss or the weights are not finite any more; the last good "
+            f"weights are those of step {kept}. Use a smaller training.learning_rate"
+        )

@@ -1,0 +1,88 @@
+"""Settings are strict: what is wrong is named with its field, its value and the fix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from twoclocks.core.config import Settings, build, merge, parse_overrides, parse_yaml, setting, to_mapping
+from twoclocks.core.errors import SettingError, UnknownNameError, UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner(Settings):
+    rate: float = setting(0.1, "a rate", above=0)
+    kind: Literal["a", "b"] = setting("a")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(Settings):
+    count: int = setting(help="a count", at_least=2)
+    marks: tuple[int, ...] | None = setting(None, at_least=0)
+    flag: bool = setting(False)
+    inner: Inner = setting(Inner())
+
+
+def test_round_trip_through_plain_mapping() -> None:
+    value = Outer(count=3, marks=(1, 2), inner=Inner(rate=2, kind="b"))
+    assert build(Outer, to_mapping(value)) == value
+    assert isinstance(value.inner.rate, float)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "words"),
+    [
+        ({"count": 1}, ["count", "1", "at least 2"]),
+        ({"count": "3"}, ["count", "'3'", "without quotes"]),
+        ({"count": 2.5}, ["count", "2.5", "whole number"]),
+        ({"count": True}, ["count", "True", "whole number"]),
+        ({"count": 3, "inner": {"rate": 0}}, ["inner.rate", "0", "above 0"]),
+        ({"count": 3, "inner": {"rate": float("nan")}}, ["inner.rate", "nan", "finite"]),
+        ({"count": 3, "inner": {"kind": "c"}}, ["inner.kind", "'c'", "a, b"]),
+        ({"count": 3, "inner": 7}, ["inner", "7", "section"]),
+        ({"count": 3, "marks": 7}, ["marks", "7", "list"]),
+        ({"count": 3, "marks": [1, -1]}, ["marks", "-1", "at least 0"]),
+        ({"count": 3, "flag": "yes"}, ["flag", "'yes'", "true or false"]),
+        ({}, ["count", "no default"]),
+    ],
+)
+def test_bad_value_names_field_value_and_fix(mapping: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(SettingError) as caught:
+        build(Outer, mapping)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_key_offers_the_nearest_one() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'rate'"):
+        build(Outer, {"count": 3, "inner": {"rte": 1}})
+
+
+def test_overrides_nest_and_parse_numbers_as_yaml_should() -> None:
+    assert parse_overrides(["--a.b", "1e-4", "--a.c=[1, 2]", "--d", "text"]) == {
+        "a": {"b": 1e-4, "c": [1, 2]},
+        "d": "text",
+    }
+
+
+@pytest.mark.parametrize("words", [["--a"], ["stray"], ["--a", "1", "--a.b", "2"]])
+def test_malformed_overrides_are_refused(words: list[str]) -> None:
+    with pytest.raises(UserError):
+        parse_overrides(words)
+
+
+@pytest.mark.parametrize("text", ["a: [1", "a: 1\na: 2", "!!python/object/apply:os.system ['true']"])
+def test_yaml_that_is_broken_repeated_or_dangerous_is_refused(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_yaml(text, source="file.yaml")
+    assert "file.yaml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_merge_starts_a_renamed_section_anew() -> None:
+    base = {"rule": {"name": "parity", "length": 36}, "data": {"n": 2}}
+    assert merge(base, {"rule": {"name": "latin", "side": 5}, "data": {"seed": 1}}) == {
+        "rule": {"name": "latin", "side": 5},
+        "data": {"n": 2, "seed": 1},
+    }

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import twoclocks as tc
+from twoclocks.core.errors import SettingError
+from twoclocks.data import cube_set, held_out, is_member, row_keys, training_set
+from twoclocks.rules import Parity
+
+
+@pytest.mark.parametrize(
+    ("length", "group", "n", "digest"),
+    [
+        (36, 3, 512, "6e34aa6730253a19d899a370cb054f57"),
+        (24, 2, 32, "12af4ddcd7ff8f0878965510de073718"),
+        (36, 36, 100, "4a5444bd2f7d87ae1ce9e060aef3e82f"),
+    ],
+)
+def test_training_sets_are_the_same_on_every_machine(length: int, group: int, n: int, digest: str) -> None:
+    train = training_set(Parity(length=length, group=group), n=n, seed=0)
+    assert hashlib.sha256(train.numpy().astype("<i8").tobytes()).hexdigest()[:32] == digest
+
+
+@given(st.integers(2, 64), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_unique_valid_and_disjoint_up_to_the_whole_valid_set(n: int, seed: int) -> None:
+    rule = Parity(length=9, group=3)  # 64 valid samples
+    train = training_set(rule, n, seed)
+    assert len({tuple(row) for row in train.tolist()}) == n
+    assert bool(rule.is_valid(train).all())
+    if n < 64:
+        rest = held_out(rule, train, 64 - n, seed)
+        assert {tuple(r) for r in train.tolist()}.isdisjoint({tuple(r) for r in rest.tolist()})
+        assert bool(rule.is_valid(rest).all())
+
+
+def test_a_smaller_set_begins_a_larger_one() -> None:
+    rule = Parity(length=36, group=3)
+    assert torch.equal(training_set(rule, 1000, seed=3)[:100], training_set(rule, 100, seed=3))
+
+
+def test_cube_set_is_uniform_and_mostly_invalid() -> None:
+    rule = Parity(length=36, group=3)
+    x = cube_set(rule, 20_000, seed=0)
+    assert abs(float(x.double().mean()) - 0.5) < 0.002
+    assert float(rule.is_valid(x).double().mean()) < 0.002
+
+
+@pytest.mark.parametrize("n", [0, 1, 65, -3])
+def test_impossible_sizes_are_refused(n: int) -> None:
+    with pytest.raises(SettingError, match="n: "):
+        tc.data.training_set(Parity(length=9, group=3), n=n)
+
+
+@given(st.integers(2, 40), st.integers(1, 90), st.integers(0, 100))
+@settings(max_examples=60, deadline=None)
+def test_keys_are_equal_exactly_when_rows_are(symbols: int, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = torch.from_numpy(rng.integers(0, symbols, size=(12, width)))
+    other = rows.clone()
+    other[3, rng.integers(width)] = (other[3, 0] + 1) % symbols
+    slow = [tuple(r) in {tuple(o) for o in other.tolist()} for r in rows.tolist()]
+    assert is_member(rows, other, symbols).tolist() == slow
+
+
+def test_keys_refuse_symbols_out_of_range() -> None:
+    with pytest.raises(ValueError, match="outside"):
+        row_keys(torch.tensor([[0, 2]]), symbols=2)

@@ -1,0 +1,108 @@
+"""Metrics against a slow version by hand, and chance levels against samples of the distributions they speak of."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twoclocks.data import cube_set, training_set
+from twoclocks.data.encodings import Decoded
+from twoclocks.evaluation import EvaluationSettings, Evaluator, counts, nearest_distance
+from twoclocks.evaluation import neighbours
+from twoclocks.rules import Parity
+
+RULE = Parity(length=12, group=3)
+TRAIN = training_set(RULE, 20, seed=0)
+EVALUATE = Evaluator(RULE, TRAIN, EvaluationSettings())
+
+
+def decoded(symbols: torch.Tensor, distance: float = 0.0) -> Decoded:
+    return Decoded(symbols, torch.full((len(symbols),), distance))
+
+
+def slow(symbols: torch.Tensor) -> dict[str, float]:
+    rows, train = [tuple(r) for r in symbols.tolist()], [tuple(r) for r in TRAIN.tolist()]
+    groups = [r[i : i + 3] for r in rows for i in range(0, 12, 3)]
+    known = {t[i : i + 3] for t in train for i in range(0, 12, 3)}
+    valid = [all(sum(r[i : i + 3]) % 2 == 0 for i in range(0, 12, 3)) for r in rows]
+    copied = [r in train for r in rows]
+    near = [min(sum(a != b for a, b in zip(r, t, strict=True)) for t in train) for r in rows]
+    new = [v and not c for v, c in zip(valid, copied, strict=True)]
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values) if values else math.nan
+
+    return {
+        "sample_accuracy": mean([float(v) for v in valid]),
+        "sample_memorization": mean([float(c) for c in copied]),
+        "valid_new": mean([float(n) for n in new]),
+        "group_accuracy": mean([float(sum(g) % 2 == 0) for g in groups]),
+        "group_memorization": mean([float(g in known) for g in groups]),
+        "nearest_distance": mean([float(d) for d in near]),
+        "nearest_distance_valid": mean([float(d) for d, v in zip(near, valid, strict=True) if v]),
+        "nearest_distance_valid_new": mean([float(d) for d, n in zip(near, new, strict=True) if n]),
+    }
+
+
+@given(st.integers(0, 10**6), st.integers(1, 30))
+@settings(max_examples=40, deadline=None)
+def test_all_metrics_equal_a_slow_version(seed: int, n: int) -> None:
+    mixed = torch.cat([cube_set(RULE, n, seed), RULE.sample(n, seed), TRAIN[: seed % 5]])
+    found, expected = EVALUATE(decoded(mixed)), slow(mixed)
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, nan_ok=True), name
+
+
+def test_quantization_thresholds() -> None:
+    x = Decoded(RULE.sample(4, 0), torch.tensor([0.05, 0.15, 0.3, 0.9]))
+    row = EVALUATE(x)
+    assert [row["invalid_0.1"], row["invalid_0.2"], row["invalid_0.5"]] == [0.75, 0.5, 0.25]
+    assert row["quantization_distance"] == pytest.approx(0.35)
+
+
+def test_chance_levels_are_what_true_samples_and_cube_samples_give() -> None:
+    n = 200_000
+    rule_row, cube_row = EVALUATE(decoded(RULE.sample(n, 9))), EVALUATE(decoded(cube_set(RULE, n, 9)))
+    checked = 0
+    for metric in EVALUATE.metrics():
+        for chance, row in ((metric.chance_rule, rule_row), (metric.chance_cube, cube_row)):
+            if chance is not None:
+                assert row[metric.name] == pytest.approx(chance, abs=4 / math.sqrt(n)), metric
+                checked += 1
+    assert checked >= 12
+
+
+def test_every_column_has_a_meaning_and_every_meaning_a_column() -> None:
+    assert {metric.name for metric in EVALUATE.metrics()} | {"trials"} == set(EVALUATE(decoded(TRAIN)))
+
+
+def test_training_rows_are_all_copies_at_distance_zero() -> None:
+    row = EVALUATE(decoded(TRAIN))
+    assert row["sample_memorization"] == 1 and row["nearest_distance"] == 0 and row["valid_new"] == 0
+    assert math.isnan(row["nearest_distance_valid_new"])
+
+
+def test_samples_that_are_not_finite_are_an_error_not_a_miss() -> None:
+    with pytest.raises(FloatingPointError):
+        EVALUATE(decoded(TRAIN, math.nan))
+    with pytest.raises(ValueError, match="outside"):
+        EVALUATE(decoded(torch.full((2, 12), 7)))
+
+
+def test_neighbours_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = cube_set(RULE, 50, 1)
+    whole = nearest_distance(samples, TRAIN)
+    monkeypatch.setattr(neighbours, "PRODUCTS", 60)
+    assert torch.equal(whole, nearest_distance(samples, TRAIN))
+    assert nearest_distance(samples[:0], TRAIN).shape == (0,)
+
+
+def test_counts_recover_whole_numbers() -> None:
+    import numpy as np
+
+    trials = np.array([2048.0, 300.0])
+    assert counts({"x": np.array([7 / 2048, 299 / 300]), "trials": trials}, "x") == [7, 299]

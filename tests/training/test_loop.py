@@ -1,0 +1,118 @@
+"""The loop: evaluation cannot touch the weights, resuming is the same run, divergence is caught in time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from twoclocks import data, models, objectives
+from twoclocks.core.errors import SettingError
+from twoclocks.data.encodings import SignImage
+from twoclocks.rules import Parity
+from twoclocks.training.cadence import check_schedule, log_spaced
+from twoclocks.training.errors import DivergedError
+from twoclocks.training.loop import TrainingSettings, make_optimizer, train
+
+RULE = Parity(length=12, group=3)
+DATA = SignImage().encode(RULE, data.training_set(RULE, 16))
+SETTINGS = TrainingSettings(steps=30, batch=8, learning_rate=1e-3)
+
+
+def fresh(settings: TrainingSettings = SETTINGS) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    network = models.create("dit", width=16, depth=1, heads=2).build((1, 3, 4), 2)
+    return network, make_optimizer(network, settings)
+
+
+def weights(network: nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def run(schedule: tuple[int, ...], disturb: bool = False, settings: TrainingSettings = SETTINGS) -> torch.Tensor:
+    network, optimizer = fresh(settings)
+
+    def on_evaluation(step: int, loss: float) -> None:
+        if disturb:
+            torch.manual_seed(step)
+            torch.rand(100)
+            with torch.no_grad():
+                network(torch.randn(4, 1, 3, 4), torch.randn(4))
+
+    train(network, optimizer, objectives.EDM(), DATA, settings, schedule, on_evaluation)
+    return weights(network)
+
+
+def test_weights_are_bit_identical_with_evaluation_on_or_off() -> None:
+    assert torch.equal(run((30,)), run((0, 1, 2, 5, 11, 30), disturb=True))
+
+
+def test_seed_changes_the_run() -> None:
+    assert not torch.equal(run((30,)), run((30,), settings=replace(SETTINGS, seed=1)))
+
+
+def test_training_in_two_halves_is_the_same_run() -> None:
+    network, optimizer = fresh()
+    first = replace(SETTINGS, steps=13)
+    train(network, optimizer, objectives.EDM(), DATA, first, (13,), lambda step, loss: None)
+    train(network, optimizer, objectives.EDM(), DATA, SETTINGS, (30,), lambda step, loss: None, start=13)
+    assert torch.equal(weights(network), run((30,)))
+
+
+def test_schedule_is_followed_and_loss_is_the_mean_since_the_last_call() -> None:
+    def losses(schedule: tuple[int, ...]) -> dict[int, float]:
+        found: dict[int, float] = {}
+        network, optimizer = fresh()
+        train(network, optimizer, objectives.EDM(), DATA, SETTINGS, schedule, lambda s, x: found.update({s: x}))
+        return found
+
+    every = losses(tuple(range(1, 31)))
+    some = losses((0, 4, 10, 30))
+    assert list(some) == [0, 4, 10, 30] and some[0] != some[0]
+    assert some[10] == pytest.approx(sum(every[s] for s in range(5, 11)) / 6)
+
+
+class Exploding(nn.Module):
+    """Fine for some steps, then NaN: a run that diverges at a known step."""
+
+    def __init__(self, good: int) -> None:
+        super().__init__()
+        self.weight, self.calls, self.good = nn.Parameter(torch.zeros(1)), 0, good
+
+    def forward(self, x: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.weight * (float("nan") if self.calls > self.good else 1.0)
+
+
+@pytest.mark.parametrize("good", [0, 7, 24])
+def test_loss_that_is_not_finite_stops_before_anything_bad_is_evaluated(good: int) -> None:
+    network = Exploding(good)
+    evaluated: list[int] = []
+    with pytest.raises(DivergedError, match="smaller training.learning_rate") as caught:
+        train(
+            network,
+            make_optimizer(network, SETTINGS),
+            objectives.EDM(),
+            DATA,
+            SETTINGS,
+            (5, 10, 20, 30),
+            lambda step, loss: evaluated.append(step),
+        )
+    assert evaluated == [step for step in (5, 10, 20, 30) if step <= good]
+    assert caught.value.kept == max(evaluated, default=0)
+
+
+def test_log_spacing_is_increasing_distinct_and_reaches_both_ends() -> None:
+    for first, last, count in ((10, 500_000, 80), (1, 20, 50), (5, 5, 3), (7, 3, 2)):
+        steps = log_spaced(first, last, count)
+        assert steps[-1] == last and list(steps) == sorted(set(steps)) and len(steps) <= count
+        assert steps[0] == min(first, last)
+        check_schedule(steps, last)
+
+
+@pytest.mark.parametrize("schedule", [(), (5, 3), (5, 5), (5, 31), (-1, 5)])
+def test_bad_schedules_are_refused(schedule: tuple[int, ...]) -> None:
+    with pytest.raises(SettingError, match=r"evaluation\.steps"):
+        check_schedule(schedule, steps=30)
