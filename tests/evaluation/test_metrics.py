@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from twoclocks.data import cube_set, training_set
 from twoclocks.data.encodings import Decoded
-from twoclocks.evaluation import EvaluationSettings, Evaluator, counts, nearest_distance
-from twoclocks.evaluation import neighbours
+from twoclocks.evaluation import EvaluationSettings, Evaluator, counts, nearest_distance, neighbours
 from twoclocks.rules import Parity
 
 RULE = Parity(length=12, group=3)

@@ -90,7 +90,7 @@ class Exploding(nn.Module):
 def test_loss_that_is_not_finite_stops_before_anything_bad_is_evaluated(good: int) -> None:
     network = Exploding(good)
     evaluated: list[int] = []
-    with pytest.raises(DivergedError, match="smaller training.learning_rate") as caught:
+    with pytest.raises(DivergedError, match=r"smaller training\.learning_rate") as caught:
         train(
             network,
             make_optimizer(network, SETTINGS),

@@ -1,7 +1,8 @@
 """One run: its settings, its execution, and its directory read back."""
 
+from twoclocks.experiment.assembly import Experiment
 from twoclocks.experiment.load import Run, load_run
-from twoclocks.experiment.run import Experiment, Progress, run
+from twoclocks.experiment.run import Progress, run
 from twoclocks.experiment.settings import RunSettings, load_settings, preset_names, read_preset
 
 __all__ = [

@@ -1,42 +1,56 @@
-"""One run from settings to clocks: assembles the parts, trains, evaluates, stores."""
+"""One run from settings to clocks: trains, evaluates, stores, and tells an observer."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError
-from twoclocks.core.seeds import derive, torch_stream
-from twoclocks.data.sets import cube_set, held_out, training_set
-from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.experiment.assembly import Experiment
 from twoclocks.experiment.load import Run, load_run
 from twoclocks.experiment.settings import RunSettings
-from twoclocks.models.base import parameter_count
-from twoclocks.objectives.base import sample
-from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.store.run_directory import RunDirectory, check_free
 from twoclocks.training.errors import DivergedError
-from twoclocks.training.loop import make_optimizer, train
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer learns at every evaluation."""
+    """What an observer learns while a run goes on."""
 
     step: int
     steps: int
-    metrics: dict[str, float]
-    seconds: float  # since training began, evaluations included
+    loss: float  # mean since the last evaluation
+    metrics: dict[str, float] | None  # of the last evaluation; None before the first
+    evaluated: bool  # whether this step was an evaluation
+    seconds_left: float
 
 
 Observer = Callable[[Progress], None]
+
+
+class Stopwatch:
+    """Time so far and time left: steps and evaluations are timed apart, since evaluations crowd at the start."""
+
+    def __init__(self, schedule: tuple[int, ...], steps: int) -> None:
+        self.begin, self.schedule, self.steps = time.perf_counter(), schedule, steps
+        self.evaluating, self.evaluations = 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.begin
+
+    def evaluated(self, seconds: float) -> None:
+        self.evaluating += seconds
+        self.evaluations += 1
+
+    def left(self, step: int) -> float:
+        training = (self.seconds - self.evaluating) / max(step, 1) * (self.steps - step)
+        due = sum(later > step for later in self.schedule)
+        return training + due * self.evaluating / max(self.evaluations, 1)
 
 
 def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progress: None) -> Run:
@@ -46,110 +60,32 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
     check_device(settings.training.device)
     experiment = Experiment(settings)
     directory = RunDirectory.create(out, experiment.manifest())
-    begin = time.perf_counter()
+    watch = Stopwatch(settings.schedule, settings.training.steps)
+    latest: dict[str, float] | None = None
+
+    def tell(step: int, loss: float, evaluated: bool) -> None:
+        observe(Progress(step, settings.training.steps, loss, latest, evaluated, watch.left(step)))
 
     def on_evaluation(step: int, loss: float) -> None:
+        nonlocal latest
         row, kept = experiment.evaluate(step, loss)
-        row["seconds"] = time.perf_counter() - begin
         directory.write_checkpoint(step, experiment.state())
         directory.write_samples(step, kept)
-        directory.append_metrics(row)
-        observe(Progress(step, settings.training.steps, row, row["seconds"]))
+        watch.evaluated(row["evaluation_seconds"])
+        latest = {**row, "seconds": watch.seconds}
+        directory.append_metrics(latest)
+        tell(step, loss, evaluated=True)
 
     try:
-        experiment.train(on_evaluation)
+        experiment.train(on_evaluation, lambda step, loss: tell(step, loss, evaluated=False))
     except DivergedError as error:
-        directory.set_status("diverged", reason=str(error), seconds=time.perf_counter() - begin)
+        directory.set_status("diverged", reason=str(error), seconds=watch.seconds)
         raise
     except BaseException as error:
         directory.set_status("interrupted", reason=f"{type(error).__name__}: {error}")
         raise
-    directory.set_status("finished", seconds=time.perf_counter() - begin)
+    directory.set_status("finished", seconds=watch.seconds)
     return load_run(out)
-
-
-class Experiment:
-    """The parts of one run, built from its settings."""
-
-    def __init__(self, settings: RunSettings) -> None:
-        assert settings.encoding is not None
-        self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
-        self.objective, self.device = settings.objective, settings.training.device
-        if settings.training.threads:
-            torch.set_num_threads(settings.training.threads)
-        self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed)
-        self.splits = self.loss_splits()
-        self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
-        self.network = self.build_network()
-        self.optimizer = make_optimizer(self.network, settings.training)
-        shape = self.encoding.shape(self.rule)
-        self.noise = self.objective.draw_noise(
-            settings.evaluation.samples, shape, torch_stream(settings.evaluation.seed, "sampling noise")
-        ).to(self.device)
-
-    def build_network(self) -> nn.Module:
-        """Initial weights come from the training seed on the CPU, so they are the same on every device."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive(self.settings.training.seed, "initial weights"))
-            network = self.settings.model.build(self.encoding.shape(self.rule), self.rule.symbols)
-        return network.to(self.device)
-
-    def loss_splits(self) -> dict[str, Tensor]:
-        """Encoded rows of the three splits on which losses are compared."""
-        n, seed = self.settings.evaluation.loss_rows, self.settings.data.seed
-        room = self.rule.count() - len(self.train_rows)
-        splits = {"train": self.train_rows[:n], "cube": cube_set(self.rule, n, seed)}
-        if room:
-            splits["held_out"] = held_out(self.rule, self.train_rows, min(n, room), seed)
-        return {name: self.encode(rows) for name, rows in splits.items()}
-
-    def encode(self, rows: Tensor) -> Tensor:
-        return self.encoding.encode(self.rule, rows).to(self.device)
-
-    def train(self, on_evaluation: Callable[[int, float], None]) -> None:
-        train(
-            self.network,
-            self.optimizer,
-            self.objective,
-            self.encode(self.train_rows),
-            self.settings.training,
-            self.settings.schedule,
-            on_evaluation,
-        )
-
-    @torch.no_grad()
-    def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, Tensor]]:
-        """The metrics row of a step and the samples kept of it; draws from streams of its own only."""
-        begin = time.perf_counter()
-        decoded = self.encoding.decode(self.rule, sample(self.objective, self.network, self.noise))
-        row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
-        for name, rows in self.splits.items():
-            # The same noise at every step and for every split: differences are the model's.
-            generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
-            row[f"loss_{name}"] = float(self.objective.loss(self.network, rows, generator).mean())
-        keep = self.settings.evaluation.keep_samples
-        kept = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
-        return {**row, "evaluation_seconds": time.perf_counter() - begin}, kept
-
-    def state(self) -> dict[str, Tensor]:
-        """Weights and optimizer moments under flat names: all that a resumed run needs besides (seed, step)."""
-        tensors = {f"network.{name}": value.detach().cpu() for name, value in self.network.state_dict().items()}
-        names = [name for name, _ in self.network.named_parameters()]
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            for key, value in moments.items():
-                tensors[f"optimizer.{names[index]}.{key}"] = value.detach().cpu()
-        return tensors
-
-    def manifest(self) -> dict[str, Any]:
-        return {
-            "settings": to_mapping(self.settings),
-            "schedule": list(self.settings.schedule),
-            "parameters": parameter_count(self.network),
-            "versions": versions(),
-            "commit": commit(),
-            "machine": machine(self.device),
-            "metrics": [asdict(metric) for metric in self.evaluator.metrics()],
-        }
 
 
 def check_device(device: str) -> None:

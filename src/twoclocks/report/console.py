@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
@@ -20,29 +20,36 @@ def watch(settings: RunSettings) -> Iterator[Observer]:
     """A live line on a terminal, a plain line an evaluation elsewhere; on stderr, so that --json stays clean."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda progress: console.print(plain_line(settings.name, progress), highlight=False, soft_wrap=True)
+
+        def print_evaluations(progress: Progress) -> None:
+            if progress.evaluated:
+                console.print(plain_line(settings.name, progress), highlight=False, soft_wrap=True)
+
+        yield print_evaluations
         return
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=20),
         TextColumn("step {task.completed:,.0f}/{task.total:,.0f}  {task.fields[numbers]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
     )
-    with Bar(*columns, console=console, speed_estimate_period=60) as bar:
+    with Bar(*columns, console=console) as bar:
         task = bar.add_task(settings.name, total=settings.training.steps, numbers="starting")
         yield lambda progress: bar.update(task, completed=progress.step, numbers=numbers(progress))
 
 
 def plain_line(name: str, progress: Progress) -> str:
-    left = progress.seconds / progress.step * (progress.steps - progress.step) if progress.step else float("nan")
-    return f"{name}  step {progress.step:,}/{progress.steps:,}  {numbers(progress)}  {left:.0f} s left"
+    return f"{name}  step {progress.step:,}/{progress.steps:,}  {numbers(progress)}"
 
 
 def numbers(progress: Progress) -> str:
-    row = progress.metrics
-    return f"loss {row['loss']:.3f}  valid {row['sample_accuracy']:.1%}  copies {row['sample_memorization']:.1%}"
+    """Loss, validity and copies of the last evaluation, and the time left."""
+    words = f"loss {progress.loss:.3f}"
+    if progress.metrics is not None:
+        valid, copied = progress.metrics["sample_accuracy"], progress.metrics["sample_memorization"]
+        words += f"  valid {valid:.1%}  copies {copied:.1%}"
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
+    return f"{words}  {minutes}:{seconds:02d} left"
 
 
 def show_clocks(runs: Sequence[Run]) -> None:

@@ -14,6 +14,8 @@ from twoclocks.core.seeds import derive
 from twoclocks.objectives.base import Objective
 from twoclocks.training.errors import DivergedError
 
+CHECK_EVERY = 50  # steps between two looks at the loss
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(Settings):
@@ -42,14 +44,14 @@ def train(
     settings: TrainingSettings,
     schedule: tuple[int, ...],
     on_evaluation: Callable[[int, float], None],
+    on_check: Callable[[int, float], None] = lambda step, loss: None,
     start: int = 0,
-    check_every: int = 100,
 ) -> None:
     """Train from step ``start`` to ``settings.steps``; "step s" means after s updates.
 
     ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
-    Losses are summed on the device and looked at every ``check_every`` steps and before each call, so the host need not
-    wait at every step; what is not finite raises before it is evaluated or stored.
+    Losses are summed on the device and looked at every CHECK_EVERY steps and before each call, so the host need not
+    wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` hears of every look.
     """
     generator = torch.Generator(device=data.device)
     pending = [step for step in schedule if step >= start]
@@ -66,8 +68,9 @@ def train(
         optimizer.step()
         total += loss.detach()
         due = bool(pending) and pending[0] == step
-        if due or step % check_every == 0 or step == settings.steps:
+        if due or step % CHECK_EVERY == 0 or step == settings.steps:
             check_finite(network, total, step, kept=since)
+            on_check(step, float(total) / (step - since))
         if due:
             pending.pop(0)
             network.eval()

@@ -1,0 +1,110 @@
+"""The parts of one run, assembled from its settings: data, network, objective, evaluator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from twoclocks.core.config import to_mapping
+from twoclocks.core.seeds import derive, torch_stream
+from twoclocks.data.sets import cube_set, held_out, training_set
+from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.models.base import parameter_count
+from twoclocks.objectives.base import sample
+from twoclocks.store.provenance import commit, machine, versions
+from twoclocks.training.loop import make_optimizer, train
+
+
+class Experiment:
+    """The parts of one run, built from its settings."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        assert settings.encoding is not None
+        self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
+        self.objective, self.device = settings.objective, settings.training.device
+        if settings.training.threads:
+            torch.set_num_threads(settings.training.threads)
+        self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed)
+        self.splits = self.loss_splits()
+        self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
+        self.network = self.build_network()
+        self.optimizer = make_optimizer(self.network, settings.training)
+        shape = self.encoding.shape(self.rule)
+        self.noise = self.objective.draw_noise(
+            settings.evaluation.samples, shape, torch_stream(settings.evaluation.seed, "sampling noise")
+        ).to(self.device)
+
+    def build_network(self) -> nn.Module:
+        """Initial weights come from the training seed on the CPU, so they are the same on every device."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(self.settings.training.seed, "initial weights"))
+            network = self.settings.model.build(self.encoding.shape(self.rule), self.rule.symbols)
+        return network.to(self.device)
+
+    def loss_splits(self) -> dict[str, Tensor]:
+        """Encoded rows of the three splits on which losses are compared."""
+        n, seed = self.settings.evaluation.loss_rows, self.settings.data.seed
+        room = self.rule.count() - len(self.train_rows)
+        splits = {"train": self.train_rows[:n], "cube": cube_set(self.rule, n, seed)}
+        if room:
+            splits["held_out"] = held_out(self.rule, self.train_rows, min(n, room), seed)
+        return {name: self.encode(rows) for name, rows in splits.items()}
+
+    def encode(self, rows: Tensor) -> Tensor:
+        return self.encoding.encode(self.rule, rows).to(self.device)
+
+    def train(
+        self,
+        on_evaluation: Callable[[int, float], None],
+        on_check: Callable[[int, float], None] = lambda step, loss: None,
+    ) -> None:
+        train(
+            self.network,
+            self.optimizer,
+            self.objective,
+            self.encode(self.train_rows),
+            self.settings.training,
+            self.settings.schedule,
+            on_evaluation,
+            on_check,
+        )
+
+    @torch.no_grad()
+    def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, Tensor]]:
+        """The metrics row of a step and the samples kept of it; draws from streams of its own only."""
+        begin = time.perf_counter()
+        decoded = self.encoding.decode(self.rule, sample(self.objective, self.network, self.noise))
+        row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
+        for name, rows in self.splits.items():
+            # The same noise at every step and for every split: differences are the model's.
+            generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
+            row[f"loss_{name}"] = float(self.objective.loss(self.network, rows, generator).mean())
+        keep = self.settings.evaluation.keep_samples
+        kept = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
+        return {**row, "evaluation_seconds": time.perf_counter() - begin}, kept
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights and optimizer moments under flat names: all that a resumed run needs besides (seed, step)."""
+        tensors = {f"network.{name}": value.detach().cpu() for name, value in self.network.state_dict().items()}
+        names = [name for name, _ in self.network.named_parameters()]
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            for key, value in moments.items():
+                tensors[f"optimizer.{names[index]}.{key}"] = value.detach().cpu()
+        return tensors
+
+    def manifest(self) -> dict[str, Any]:
+        return {
+            "settings": to_mapping(self.settings),
+            "schedule": list(self.settings.schedule),
+            "parameters": parameter_count(self.network),
+            "versions": versions(),
+            "commit": commit(),
+            "machine": machine(self.device),
+            "metrics": [asdict(metric) for metric in self.evaluator.metrics()],
+        }

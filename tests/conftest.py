@@ -1,0 +1,36 @@
+"""One tiny finished run of each model, shared by all tests that read run directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twoclocks.experiment import Run, load_settings, run
+
+TINY = {
+    "rule": {"length": 8, "group": 2},
+    "data": {"n": 4},
+    "training": {"steps": 60, "batch": 8, "learning_rate": 3e-3},
+    "evaluation": {"samples": 100, "steps": [0, 5, 20, 40, 60], "loss_rows": 16, "keep_samples": 20},
+    "clocks": {"above_chance": True, "sustain": 1},
+}
+SMALL_MODEL = {"width": 16, "depth": 1, "heads": 2}
+
+
+@pytest.fixture(scope="session")
+def tiny_dit(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    settings = load_settings("demo", {**TINY, "model": SMALL_MODEL, "objective": {"sampler_steps": 6}})
+    return run(settings, tmp_path_factory.mktemp("runs") / "dit")
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(load_settings("demo-gpt", {**TINY, "model": SMALL_MODEL}), tmp_path_factory.mktemp("runs") / "gpt")
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to run commands in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
