@@ -56,7 +56,7 @@ def main() -> None:
     rows = [row for rows in found for row in rows]
     result = {
         "what": "the demo with several seeds: both clocks and the verdict of each run",
-        "command": f"python benchmarks/demo_seeds.py --seeds {arguments.seeds} --work DIR --out results/demo_seeds.json",
+        "command": f"python benchmarks/demo_seeds.py --seeds {arguments.seeds} --work DIR --out FILE",
         "commit": commit(),
         "versions": versions(),
         "machine": {**machine("cpu"), "threads": arguments.threads, "workers": arguments.workers},

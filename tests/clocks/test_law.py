@@ -12,7 +12,9 @@ SIZES = [64, 128, 256, 512, 1024, 2048]
 GRID = np.concatenate([[0], np.unique(np.logspace(1, 6, 120).astype(int))])
 
 
-def simulate(seed: int, end: float, alpha: float = 1.0, a: float = 30.0, repeats: int = 3) -> tuple[list[int], list[Onset]]:
+def simulate(
+    seed: int, end: float, alpha: float = 1.0, a: float = 30.0, repeats: int = 3
+) -> tuple[list[int], list[Onset]]:
     """Log-normal onsets seen through a grid of evaluations that ends at ``end``."""
     rng = np.random.default_rng(seed)
     sizes, onsets = [], []
@@ -21,7 +23,7 @@ def simulate(seed: int, end: float, alpha: float = 1.0, a: float = 30.0, repeats
         index = int(np.searchsorted(GRID, time))
         sizes.append(n)
         if time > end:
-            onsets.append(Onset(float(GRID[GRID <= end][-1]), math.inf, "right-censored"))
+            onsets.append(Onset(float(GRID[end >= GRID][-1]), math.inf, "right-censored"))
         else:
             onsets.append(Onset(float(GRID[index - 1]), float(GRID[index]), "observed"))
     return sizes, onsets

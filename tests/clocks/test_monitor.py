@@ -16,7 +16,9 @@ TRAIN = tc.data.training_set(RULE, n=40, seed=0)
 def mixture(step: int, valid: float, copied: float, n: int = 400) -> torch.Tensor:
     """Samples of a model that is known to copy and to obey the rule at given rates."""
     copies, good = round(copied * n), round(valid * n)
-    rows = torch.cat([TRAIN[torch.arange(copies) % 40], RULE.sample(good - copies, step), cube_set(RULE, n - good, step)])
+    rows = torch.cat(
+        [TRAIN[torch.arange(copies) % 40], RULE.sample(good - copies, step), cube_set(RULE, n - good, step)]
+    )
     assert len(rows) == n
     return rows
 

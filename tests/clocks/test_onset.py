@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twoclocks as tc
-from twoclocks.clocks import ClockSettings, Clocks, Onset, onset
+from twoclocks.clocks import Clocks, ClockSettings, Onset, onset
 from twoclocks.core.errors import SettingError, UserError
 
 STEPS = [10, 20, 30, 40, 50, 60]
@@ -76,7 +76,8 @@ def test_bad_series_are_refused(arguments: tuple[object, ...], word: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "bad", [(5, 5, "observed"), (5, math.inf, "observed"), (1, 2, "seen"), (-1, 2, "observed"), (1, 9, "right-censored")]
+    "bad",
+    [(5, 5, "observed"), (5, math.inf, "observed"), (1, 2, "seen"), (-1, 2, "observed"), (1, 9, "right-censored")],
 )
 def test_impossible_onsets_are_refused(bad: tuple[float, float, str]) -> None:
     with pytest.raises(SettingError):

@@ -30,6 +30,7 @@ class Experiment:
         self.objective, self.device = settings.objective, settings.training.device
         if settings.training.threads:
             torch.set_num_threads(settings.training.threads)
+        torch.set_float32_matmul_precision("high" if settings.training.precision == "tf32" else "highest")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed)
         self.splits = self.loss_splits()
         self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
@@ -54,7 +55,8 @@ class Experiment:
         splits = {"train": self.train_rows[:n], "cube": cube_set(self.rule, n, seed)}
         if room:
             splits["held_out"] = held_out(self.rule, self.train_rows, min(n, room), seed)
-        return {name: self.encode(rows) for name, rows in splits.items()}
+        # Small sets are repeated to n rows, so that row i of every split meets the same noise.
+        return {name: self.encode(rows[torch.arange(n) % len(rows)]) for name, rows in splits.items()}
 
     def encode(self, rows: Tensor) -> Tensor:
         return self.encoding.encode(self.rule, rows).to(self.device)

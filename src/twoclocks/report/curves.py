@@ -14,6 +14,7 @@ from twoclocks.experiment.load import Run
 from twoclocks.report.theme import light, style
 
 Floats = npt.NDArray[np.float64]
+LEGEND = {"fontsize": 8, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.3}
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(style()):
-        figure = Figure(figsize=(width * len(infos), 5.2), layout="constrained")
+        figure = Figure(figsize=(width * len(infos), 5.6), layout="constrained")
         axes = figure.subplots(2, len(infos), squeeze=False, sharex="col", height_ratios=[2, 1])
         for column, info in enumerate(infos):
             draw_fractions(axes[0, column], info)
@@ -104,15 +105,23 @@ def draw_fractions(axis: Any, info: CurvesInfo) -> None:
             [0, 0.015], [level.value] * 2, color=light(level.colour), linewidth=3, transform=axis.get_yaxis_transform()
         )
     axis.set(xscale="log", ylim=(-0.02, 1.04), ylabel="fraction of samples")
-    axis.legend(loc="center left", fontsize=8, handlelength=2.2)
+    # Below the panel, where no curve can run through it.
+    axis.legend(loc="upper left", bbox_to_anchor=(0, -0.02), ncols=2, **LEGEND)
 
 
 def draw_losses(axis: Any, info: CurvesInfo) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
     shade_clocks(axis, info, labelled=False)
     for curve in info.losses:
         axis.plot(info.steps, curve.values, curve.dash, color=light(curve.colour), label=curve.label)
     axis.set(xscale="log", yscale="log", xlabel="training step", ylabel="loss on")
-    axis.legend(loc="lower left", fontsize=8, handlelength=2.2)
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=3, **LEGEND)
+    plain = FuncFormatter(lambda value, position: f"{value:,g}")
+    axis.xaxis.set_major_formatter(plain)
+    axis.yaxis.set_major_formatter(plain)
+    axis.yaxis.set_minor_formatter(plain)
+    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
 
 
 def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +21,12 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of the source tree this package is imported from, with a + where it has changes; None if installed."""
+    """The commit of the source tree this package is imported from, with a + where it has changes; None if installed.
+
+    A tree that was copied without its history names its commit in the variable TWOCLOCKS_COMMIT.
+    """
+    if "TWOCLOCKS_COMMIT" in os.environ:
+        return os.environ["TWOCLOCKS_COMMIT"]
     folder = Path(__file__).parent
 
     def git(*words: str) -> str | None:

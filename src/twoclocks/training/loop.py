@@ -29,6 +29,7 @@ class TrainingSettings(Settings):
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N")
     threads: int = setting(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
+    precision: Literal["float32", "tf32"] = setting("float32", "matrix products on the GPU: exact or TF32")
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:

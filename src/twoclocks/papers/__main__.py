@@ -1,0 +1,32 @@
+"""Run one recipe: ``python -m twoclocks.papers NAME --device cuda --work DIR --out results/NAME.json``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from twoclocks.papers import two_clocks
+from twoclocks.papers.recipe import RECIPES, execute
+
+assert two_clocks.__doc__  # importing the folder registers its recipes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m twoclocks.papers", description=__doc__)
+    parser.add_argument("name", choices=RECIPES.names())
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--work", type=Path, required=True, help="folder for the runs; finished ones are not repeated")
+    parser.add_argument("--out", type=Path, required=True, help="the result to write")
+    arguments = parser.parse_args()
+
+    def tell(line: str) -> None:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+    measured = execute(arguments.name, arguments.device, arguments.work, arguments.out, tell)
+    tell(f"{measured.verdict}: {measured.sentence}")
+
+
+if __name__ == "__main__":
+    main()

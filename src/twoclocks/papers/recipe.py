@@ -1,0 +1,85 @@
+"""A recipe: the runs that a claim of a paper needs, and the judgement of what they measured."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from twoclocks.core.registry import Registry
+from twoclocks.experiment import Run, RunSettings, load_run, run
+from twoclocks.store.files import write_json
+from twoclocks.store.provenance import commit, machine, versions
+
+Verdict = Literal["reproduced", "not reproduced", "unfinished"]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    verdict: Verdict
+    sentence: str  # what was measured, for tables
+    values: dict[str, Any]
+
+
+class Recipe(ABC):
+    """Subclass, register, and the claim appears in the README's table once it has been run."""
+
+    claim: ClassVar[str]  # its id in the list of claims
+    paper: ClassVar[str]  # what the paper says
+    criterion: ClassVar[str]  # what counts as reproduced
+
+    @abstractmethod
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        """The runs, by label."""
+
+    @abstractmethod
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        """Judge finished (or unfinished) runs."""
+
+
+RECIPES: Registry[Recipe] = Registry("recipe", Recipe)
+
+
+def execute(name: str, device: str, work: Path, out: Path, tell: Callable[[str], None]) -> Measurement:
+    """Run what is not yet finished in ``work``; after every run, record what is known so far."""
+    recipe = RECIPES.get(name)()
+    runs: dict[str, Run] = {}
+    work.mkdir(parents=True, exist_ok=True)
+    for label, settings in recipe.settings(device).items():
+        path = work / label
+        runs[label] = load_run(path) if (path / "manifest.json").exists() else run(settings, path)
+        tell(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
+        measured = recipe.measure(runs)
+        write_json(out, record(name, recipe, runs, measured, device))
+    return measured
+
+
+def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measurement, device: str) -> dict[str, Any]:
+    return {
+        "recipe": name,
+        "claim": recipe.claim,
+        "paper": recipe.paper,
+        "criterion": recipe.criterion,
+        "verdict": measured.verdict,
+        "measured": measured.sentence,
+        "values": measured.values,
+        "command": f"python -m twoclocks.papers {name} --device {device} --work DIR --out results/{name}.json",
+        "commit": commit(),
+        "versions": versions(),
+        "machine": machine(device),
+        "runs": {
+            label: {
+                **one.clocks().as_json(),
+                "status": one.manifest["status"],
+                "seconds": one.manifest.get("seconds"),
+                "settings": one.manifest["settings"],
+                "curves": {
+                    column: [None if v != v else round(v, 6) for v in one.metrics()[column].tolist()]
+                    for column in ("step", "loss", "sample_accuracy", "sample_memorization", "valid_new", "invalid_0.5")
+                },
+            }
+            for label, one in runs.items()
+        },
+    }

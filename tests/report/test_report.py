@@ -1,0 +1,127 @@
+"""The report: complete, self-contained, and drawing nothing that was not computed."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twoclocks.clocks import Clocks, Onset
+from twoclocks.core.errors import UserError
+from twoclocks.experiment import Run
+from twoclocks.report.curves import curves_data, draw_curves
+from twoclocks.report.page import write_report
+from twoclocks.report.strip import MARKS, strip_data
+from twoclocks.report.theme import COLOURS, themed_svg
+
+
+class Collector(HTMLParser):
+    """Tags, attributes and ids of a page; void tags need no end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag not in {"meta", "link", "br", "img", "rect"}:
+            self.open.append(tag)
+        for name, value in attributes:
+            if name in {"src", "href", "xlink:href", "action", "data", "poster"}:
+                self.links.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+
+@pytest.fixture(scope="module")
+def page(tiny_dit: Run, tiny_gpt: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = write_report([tiny_dit, tiny_gpt], tmp_path_factory.mktemp("page") / "report.html")
+    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    return path.read_text(encoding="utf-8")
+
+
+def test_page_is_well_formed_and_loads_nothing(page: str) -> None:
+    collector = Collector()
+    collector.feed(page)
+    assert collector.open == []
+    assert all(link.startswith("#") for link in collector.links), collector.links
+    assert "<script" not in page and "@import" not in page and "url(http" not in page
+    assert len(collector.ids) == len(set(collector.ids)), "ids of two figures collide"
+    for reference in re.findall(r"url\(#([^)]+)\)", page):
+        assert reference in collector.ids
+
+
+def test_page_is_for_phones_paper_light_and_dark(page: str) -> None:
+    for word in ("width=device-width", "prefers-color-scheme: dark", "@media print", "max-width: 40rem"):
+        assert word in page
+
+
+def test_page_shows_both_runs_with_clocks_chances_and_marks(page: str, tiny_dit: Run, tiny_gpt: Run) -> None:
+    for run in (tiny_dit, tiny_gpt):
+        assert run.title in page and str(run.clocks().rule) in page and str(run.clocks().memory) in page
+    assert "copies by chance" in page and "25.00%" in page  # 4 training samples of 16 valid ones
+    for mark, _, words in MARKS.values():
+        assert mark in page and words in page
+    assert all(metric["name"] in page for metric in tiny_dit.manifest["metrics"])
+
+
+def test_colours_follow_the_theme(tiny_dit: Run) -> None:
+    svg = themed_svg(draw_curves([curves_data(tiny_dit)]), salt="x")
+    left = set(re.findall(r"#[0-9a-f]{6}\b", svg))
+    assert not left & {day for day, _ in COLOURS.values()}
+    assert "var(--rule)" in svg and "var(--memory)" in svg
+    assert not left, f"colours outside the theme: {left}"
+
+
+def test_curves_carry_the_stored_numbers(tiny_dit: Run) -> None:
+    info, columns = curves_data(tiny_dit), tiny_dit.metrics()
+    assert np.array_equal(info.fractions[0].values, columns["sample_accuracy"])
+    assert np.array_equal(info.fractions[1].values, columns["sample_memorization"])
+    assert [level.value for level in info.chances] == [2.0**-4, 4 / 16]
+
+
+def test_window_is_shaded_only_where_it_is_open(tiny_dit: Run) -> None:
+    info = curves_data(tiny_dit)
+    seen = Clocks(Onset(5, 20, "observed"), Onset(40, 60, "observed"))
+    empty = Clocks(Onset(60, float("inf"), "right-censored"), Onset(5, 20, "observed"))
+
+    def spans(clocks: Clocks) -> list[tuple[float, float]]:
+        figure = draw_curves([type(info)(**{**vars(info), "clocks": clocks})])
+        patches = [p for p in figure.axes[0].patches if hasattr(p, "get_x")]
+        return [(round(p.get_x(), 3), round(p.get_x() + p.get_width(), 3)) for p in patches]
+
+    assert (20, 40) in spans(seen)
+    assert (20, 40) not in spans(empty) and (5, 20) in spans(empty)
+
+
+def test_strip_marks_agree_with_the_rule_and_the_training_set(tiny_gpt: Run) -> None:
+    info = strip_data(tiny_gpt)
+    assert info.moments[-1].step == 60 and info.moments[0].step == 0
+    train = {tuple(row) for row in tiny_gpt.evaluator.train.tolist()}
+    for moment in info.moments:
+        assert sum(moment.counts.values()) == 20
+        for tile in moment.tiles:
+            flat = tuple(cell for row in tile.cells for cell in row)
+            valid = all(flat[i] == flat[i + 1] for i in range(0, 8, 2))
+            expected = "memorized" if flat in train else "valid-new" if valid else "broken"
+            assert tile.state == expected
+
+
+def test_unwritable_place_is_refused(tiny_dit: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--out"):
+        write_report([tiny_dit], tmp_path / "no" / "folder" / "x.html")
+    with pytest.raises(UserError, match="--out"):
+        write_report([tiny_dit], tmp_path)

@@ -1,0 +1,150 @@
+"""The command line as a person uses it: results, machine-readable output, and every kind of bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from twoclocks.cli import LISTS, main
+from twoclocks.experiment import Run
+
+FAST = [
+    *("--training.steps", "40", "--training.batch", "8", "--evaluation.samples", "100", "--evaluation.first", "5"),
+    *("--evaluation.evaluations", "4", "--evaluation.loss_rows", "16", "--model.width", "16", "--model.depth", "1"),
+]
+
+BAD_INPUT = {  # what is wrong: (words, what the line must contain)
+    "unknown key": (["--training.learning_rat", "1e-3"], ["training.learning_rat", "did you mean 'learning_rate'"]),
+    "unknown section": (["--trainin.steps", "5"], ["trainin", "did you mean 'training'"]),
+    "unknown component": (["--rule.name", "party"], ["rule.name", "'party'", "did you mean 'parity'"]),
+    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "number"]),
+    "quoted number": (["--data.n", "'24'"], ["data.n", "'24'", "without quotes"]),
+    "fraction for a count": (["--data.n", "24.5"], ["data.n", "24.5", "whole number"]),
+    "learning rate zero": (["--training.learning_rate", "0"], ["training.learning_rate", "0", "above 0"]),
+    "learning rate negative": (["--training.learning_rate", "-1e-3"], ["training.learning_rate", "-0.001", "above 0"]),
+    "learning rate nan": (["--training.learning_rate", ".nan"], ["training.learning_rate", "nan", "finite"]),
+    "group does not divide": (["--rule.group", "5"], ["rule.group", "5", "divide length = 24"]),
+    "n beyond the valid set": (["--data.n", "5000"], ["data.n", "5000", "4096 valid samples"]),
+    "n below two": (["--data.n", "1"], ["data.n", "1", "at least 2"]),
+    "empty schedule": (["--evaluation.steps", "[]"], ["evaluation.steps", "[]", "at least one"]),
+    "unsorted schedule": (["--evaluation.steps", "[20, 10]"], ["evaluation.steps", "[20, 10]", "sort"]),
+    "schedule beyond the run": (
+        ["--evaluation.steps", "[10, 9999999]"],
+        ["evaluation.steps", "9999999", "training.steps"],
+    ),
+    "threshold one": (["--clocks.rule_threshold", "1"], ["clocks.rule_threshold", "1", "below 1"]),
+    "threshold zero": (["--clocks.memory_threshold", "0"], ["clocks.memory_threshold", "0", "above 0"]),
+    "too few samples": (["--evaluation.samples", "50"], ["evaluation.samples", "50", "at least 100 samples"]),
+    "threshold at chance": (["--data.n", "1000"], ["clocks.memory_threshold", "chance 0.24"]),
+    "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not there", "cpu"]),
+    "nonsense device": (["--training.device", "toaster"], ["training.device", "'toaster'", "cpu"]),
+    "name is a path": (["--name", "../escape"], ["name", "'../escape'", "not a path"]),
+    "model of another kind": (["--model.name", "gpt"], ["model.name", "'gpt'", "needs image", "dit"]),
+    "encoding of another kind": (["--encoding", "tokens"], ["encoding.name", "'tokens'", "sign"]),
+    "section given a value": (["--training", "5"], ["training", "5", "section"]),
+    "value missing": (["--data.n"], ["data.n", "value"]),
+    "stray word": (["24"], ["'24'", "--data.n 512"]),
+    "width and heads": (["--model.width", "50", "--model.heads", "4"], ["model.width", "50", "multiple"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_exit_two_and_nothing_written(
+    case: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words, expected = BAD_INPUT[case]
+    for command in (["run", "demo", "--out", "out"], ["run", "demo"]):
+        assert main([*command, *words]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == "" and len(printed.err.strip().split("\n")) == 1, printed.err
+        assert all(word in printed.err for word in expected), printed.err
+        assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "dmo"], ["preset", "'dmo'", "did you mean 'demo'"]),
+        (["run", "missing.yaml"], ["missing.yaml", "cannot be read"]),
+        (["run", "broken.yaml"], ["broken.yaml", "line 1", "not valid YAML"]),
+        (["run", "twice.yaml"], ["twice.yaml", "'n' appears twice"]),
+        (["run", "list.yaml"], ["list.yaml", "not settings"]),
+        (["run", "empty.yaml"], ["rule", "no default"]),
+        (["clocks", "nowhere"], ["nowhere", "not a run directory"]),
+        (["report", "nowhere"], ["nowhere", "not a run directory"]),
+        (["clocks", "nowhere", "--jso"], ["--jso", "not an option"]),
+    ],
+)
+def test_bad_files_and_folders(
+    words: list[str], expected: list[str], work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (work / "broken.yaml").write_text("data: {n: 3")
+    (work / "twice.yaml").write_text("data: {n: 3, n: 4}")
+    (work / "list.yaml").write_text("- 1\n- 2\n")
+    (work / "empty.yaml").write_text("{}")
+    before = sorted(work.iterdir())
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert len(printed.err.strip().split("\n")) == 1 and all(word in printed.err for word in expected), printed.err
+    assert sorted(work.iterdir()) == before
+
+
+def test_output_folder_with_another_run_is_refused_and_untouched(
+    work: Path, tiny_dit: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in tiny_dit.path.rglob("*") if path.is_file()}
+    for command in ("run demo", "demo"):
+        assert main([*command.split(), "--out", str(tiny_dit.path)]) == 2
+        assert "already holds a run" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in tiny_dit.path.rglob("*") if path.is_file()}
+
+
+def test_run_then_clocks_then_report(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "demo", "--name", "mine", *FAST, "--objective.sampler_steps", "4", "--json"]) == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert result["path"] == "runs/mine" and result["verdict"] in ("open", "empty", "unknown")
+    assert "step 40/40" in printed.err and "valid" in printed.err and "left" in printed.err
+    assert main(["clocks", "runs/mine", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)[0]
+    assert again["tau_rule"] == result["tau_rule"] and again["tau_mem"] == result["tau_mem"]
+    assert main(["clocks", "runs/mine"]) == 0
+    assert "τ_rule" in capsys.readouterr().out
+    assert main(["report", "runs/mine", "--out", "page.html"]) == 0
+    assert (work / "page.html").stat().st_size > 20_000
+
+
+def test_demo_trains_both_models_and_prints_json(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--out", "here", "--json", *FAST]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [run["name"] for run in result["runs"]] == ["demo", "demo-gpt"]
+    for run in result["runs"]:
+        assert {"tau_rule", "tau_mem", "verdict", "copy_chance"} <= run.keys()
+    assert (work / result["report"]).exists() and (work / "here" / "report.png").exists()
+
+
+def test_divergence_has_its_own_exit_code(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--training.learning_rate", "1e30", "--objective.sampler_steps", "4"]
+    assert main(["run", "demo", *FAST, *words]) == 3
+    printed = capsys.readouterr().err.strip().split("\n")
+    assert "training.learning_rate" in printed[-1]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", kind, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows and all(row.keys() == rows[0].keys() for row in rows)
+    assert main(["list", kind]) == 0
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["list", "nonsense"]])
+def test_help_and_usage_come_from_a_fresh_process(words: list[str]) -> None:
+    done = subprocess.run([sys.executable, "-m", "twoclocks.cli", *words], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (2 if "nonsense" in words else 0)
