@@ -64,9 +64,10 @@ def _fit(x: Floats, lower: Floats, upper: Floats, centre: float, censored: int) 
 
     middle = np.where(np.isinf(upper), lower, np.where(np.isinf(lower), upper, (lower + upper) / 2))
     slope, intercept = np.polyfit(x, middle, 1)
-    # Scatter below a small part of the intervals cannot be told from none; the bound keeps the search finite.
+    # Scatter below the resolution of the evaluations (a uniform onset in an interval has about a quarter of its width)
+    # cannot be told from none, and the likelihood would be flat there.
     widths = (upper - lower)[np.isfinite(upper - lower)]
-    floor = np.log(max(1e-3, 0.05 * float(np.median(widths)))) if len(widths) else np.log(1e-3)
+    floor = np.log(max(1e-3, 0.25 * float(np.median(widths)))) if len(widths) else np.log(1e-3)
 
     def profile(alpha: float) -> tuple[float, Floats]:
         best = minimize(
