@@ -54,12 +54,12 @@ def numbers(progress: Progress) -> str:
 
 def show_clocks(runs: Sequence[Run]) -> None:
     """Both clocks of every run as intervals, with the window between them."""
-    table = Table(title="Two clocks", caption="(a, b]: after evaluation a, by evaluation b; steps of the optimizer")
+    table = Table(title="Two clocks", caption="a–b: after the evaluation at step a, by the one at step b")
     for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for run in runs:
         clocks, settings = run.clocks(), run.settings
-        chance = f"{settings.rule.copy_chance(settings.data.n):.2%}"
+        chance = f"{settings.rule.copy_chance(settings.data.n):.2g}"
         table.add_row(settings.name, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
     Console().print(table)
 

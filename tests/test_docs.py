@@ -1,0 +1,68 @@
+"""The documentation tells the truth: generated parts are fresh, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from twoclocks.rules import RULES
+from twoclocks.testing import check_rule
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def code_blocks(page: Path) -> list[str]:
+    found = re.findall(r"^( *)```python\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [re.sub(rf"^{indent}", "", code, flags=re.MULTILINE) for indent, code in found]
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "tools" / "generate_docs.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in module.PARTS:
+        assert f"<!-- generated: {name} -->" in readme
+    assert module.fill(readme) == readme, "run make docs"
+
+
+def test_readme_example_runs_in_eight_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = code_blocks(ROOT / "README.md")
+    assert len([line for line in code.split("\n") if line.strip()]) <= 8
+    exec(compile(code, "README.md", "exec"), {})
+    assert "untrained" in capsys.readouterr().out
+
+
+def test_the_rule_of_the_contributing_page_passes_its_contract() -> None:
+    (code,) = code_blocks(ROOT / "CONTRIBUTING.md")
+    space: dict[str, object] = {"__name__": "contributing"}
+    try:
+        exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), space)
+        check_rule(RULES.create("all_equal", length=5))
+    finally:
+        RULES._members.pop("all_equal", None)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_pictures_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.name)
+def test_results_say_where_they_come_from(path: Path) -> None:
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert {"command", "commit", "versions", "machine", "runs"} <= result.keys()
+    assert result["commit"] and re.fullmatch(r"[0-9a-f]{40}", result["commit"]), "measured on a clean commit"
+
+
+def test_the_demo_opens_the_window_for_every_recorded_seed() -> None:
+    result = json.loads((ROOT / "results" / "demo_seeds.json").read_text(encoding="utf-8"))
+    assert result["seeds"] >= 5 and set(result["open"].values()) == {result["seeds"]}
+    assert all(run["copy_chance"] < 0.05 and run["tau_mem"]["status"] == "observed" for run in result["runs"])

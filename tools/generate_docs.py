@@ -1,0 +1,94 @@
+"""Fill the generated parts of README.md from the registry, the source tree and results/.
+
+    python tools/generate_docs.py          rewrite the parts between the markers
+    python tools/generate_docs.py --check  exit 1 if they are out of date
+
+A part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "twoclocks"
+
+
+def file_tree() -> str:
+    """Every module with the first line of its docstring."""
+    lines = ["src/twoclocks/"]
+    for path in sorted(
+        SOURCE.rglob("*"), key=lambda p: (len(p.relative_to(SOURCE).parts) == 1 and p.is_file(), str(p))
+    ):
+        relative = path.relative_to(SOURCE)
+        if "__pycache__" in relative.parts or path.name in {"__init__.py", "py.typed"}:
+            continue
+        name = "  " * len(relative.parts) + path.name
+        if path.is_dir():
+            lines.append(f"{name}/".ljust(30) + first_line(path / "__init__.py"))
+        elif path.suffix == ".py":
+            lines.append(name.ljust(30) + first_line(path))
+    return "```\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
+
+
+def first_line(path: Path) -> str:
+    if not path.exists():
+        return {"presets": "Settings of ready-made runs, as YAML.", "templates": "The page's HTML."}.get(
+            path.parent.name, ""
+        )
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.split("\n")[0]
+
+
+def reproduced() -> str:
+    """One row a claim that was measured."""
+    rows = ["| claim | the paper says | measured | verdict | where |", "|---|---|---|---|---|"]
+    for path in sorted((ROOT / "results").glob("*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if "claim" in result:
+            where = f"{result['machine']['name']}, [{path.name}](results/{path.name})"
+            cells = (result["claim"], result["paper"], result["measured"], result["verdict"], where)
+            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def demo_seeds() -> str:
+    """The demo's clocks for every seed that was tried."""
+    path = ROOT / "results" / "demo_seeds.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    rows = ["| seed | model | τ_rule | τ_mem | window |", "|---|---|---|---|---|"]
+    for run in result["runs"]:
+        clocks = [f"{run[name]['lower']:,.0f}–{run[name]['upper']:,.0f}" for name in ("tau_rule", "tau_mem")]
+        rows.append(f"| {run['seed']} | {run['model']} | {clocks[0]} | {clocks[1]} | {run['verdict']} |")
+    return "\n".join(rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {"file tree": file_tree, "reproduced": reproduced, "demo seeds": demo_seeds}
+
+
+def fill(text: str) -> str:
+    for name, make in PARTS.items():
+        pattern = re.compile(rf"(<!-- generated: {name} -->\n).*?(\n?<!-- end: {name} -->)", re.DOTALL)
+        part = make()
+        text = pattern.sub(lambda match, part=part: f"{match[1]}{part}\n<!-- end: {name} -->", text)  # noqa: B023
+    return text
+
+
+def main() -> int:
+    path = ROOT / "README.md"
+    old = path.read_text(encoding="utf-8")
+    new = fill(old)
+    if "--check" in sys.argv:
+        print("README.md is up to date" if new == old else "README.md is out of date; run make docs")
+        return int(new != old)
+    path.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
