@@ -6,6 +6,7 @@ READY := .venv/.ready
 .PHONY: demo test lint docs clean
 
 demo: $(READY)
+	rm -rf demo
 	$(BIN)/twoclocks demo --out demo
 
 test: $(READY) lint

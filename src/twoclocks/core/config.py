@@ -170,8 +170,20 @@ def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
             rows += describe(hint, key)
             continue
         default = "required" if item.default is MISSING and item.default_factory is MISSING else str(item.default)
-        rows.append((key, getattr(hint, "__name__", str(hint)), default, item.metadata.get("help", "")))
+        rows.append((key, type_words(hint), default, item.metadata.get("help", "")))
     return rows
+
+
+def type_words(hint: Any) -> str:
+    """A type as a person would say it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return " or ".join("none" if a is type(None) else type_words(a) for a in arguments)
+    if origin is tuple:
+        return f"list of {type_words(arguments[0])}"
+    return getattr(hint, "__name__", str(hint))
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -52,6 +55,11 @@ def numbers(progress: Progress) -> str:
     return f"{words}  {minutes}:{seconds:02d} left"
 
 
+def wide_console() -> Console:
+    """As wide as the terminal; in files and pipes, wide enough that tables stay readable."""
+    return Console() if sys.stdout.isatty() else Console(width=120)
+
+
 def show_clocks(runs: Sequence[Run]) -> None:
     """Both clocks of every run as intervals, with the window between them."""
     table = Table(title="Two clocks", caption="a–b: after the evaluation at step a, by the one at step b")
@@ -61,13 +69,13 @@ def show_clocks(runs: Sequence[Run]) -> None:
         clocks, settings = run.clocks(), run.settings
         chance = f"{settings.rule.copy_chance(settings.data.n):.2g}"
         table.add_row(settings.name, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
-    Console().print(table)
+    wide_console().print(table)
 
 
 def show_rows(rows: Sequence[dict[str, str]]) -> None:
-    table = Table()
-    for heading in rows[0] if rows else ():
-        table.add_column(heading, overflow="fold")
+    table = Table(box=SIMPLE_HEAD)
+    for number, heading in enumerate(rows[0] if rows else ()):
+        table.add_column(heading, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        table.add_row(*row.values())
-    Console().print(table, markup=False)
+        table.add_row(*(escape(cell) for cell in row.values()))
+    wide_console().print(table)

@@ -69,7 +69,7 @@ class Rule(Settings):
 
     def chance(self) -> float:
         """Probability that an array of uniform symbols is valid."""
-        return self.count() / self.symbols ** math.prod(self.shape)
+        return float(self.count() / self.symbols ** math.prod(self.shape))
 
     def part_chance(self) -> dict[str, float]:
         """Probability that a piece of uniform symbols is valid."""

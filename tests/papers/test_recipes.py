@@ -1,0 +1,128 @@
+"""Recipes judge runs whose curves are known: written by hand into real run directories."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from twoclocks.core.config import to_mapping
+from twoclocks.experiment import Run, RunSettings, load_run, load_settings
+from twoclocks.papers import two_clocks
+from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute
+from twoclocks.papers.two_clocks.law import PAPER_A, PAPER_ALPHA, SIZES, GPTLaw
+from twoclocks.papers.two_clocks.order import Order
+from twoclocks.store import RunDirectory
+
+
+def sigmoid(steps: np.ndarray, middle: float) -> np.ndarray:  # type: ignore[type-arg]
+    """Crosses one half at ``middle``; sharp, as the papers' transitions are."""
+    return 1 / (1 + (steps / middle) ** -12.0)
+
+
+def written(path: Path, settings: RunSettings, tau_rule: float, tau_mem: float, dip: float = 0.0) -> Run:
+    """A run directory whose cube, rule and memory transitions lie at given steps."""
+    manifest = {"settings": to_mapping(settings), "metrics": [], "versions": {}}
+    directory = RunDirectory.create(path, manifest)
+    steps = np.array(settings.schedule, dtype=float)
+    valid = sigmoid(steps, tau_rule) * (1 - dip * sigmoid(steps, 1.5 * tau_mem))
+    columns = {
+        "step": steps,
+        "trials": np.full_like(steps, 2048),
+        "loss": np.ones_like(steps),
+        "sample_accuracy": valid,
+        "sample_memorization": sigmoid(steps, tau_mem),
+        "valid_new": valid * (1 - sigmoid(steps, tau_mem)),
+        "invalid_0.5": 1 - sigmoid(steps, tau_rule / 20),
+    }
+    for index in range(len(steps)):
+        directory.append_metrics({name: float(values[index]) for name, values in columns.items()})
+    directory.set_status("finished")
+    return load_run(path)
+
+
+def one(recipe: Recipe) -> RunSettings:
+    return next(iter(recipe.settings("cpu").values()))
+
+
+@pytest.mark.parametrize(
+    ("tau_rule", "tau_mem", "dip", "verdict"),
+    [
+        (5_000, 15_000, 0.1, "reproduced"),
+        (5_000, 15_000, 0.0, "not reproduced"),  # no dip
+        (15_000, 5_000, 0.1, "not reproduced"),  # memory first
+        (5_000, 1e9, 0.1, "not reproduced"),  # no memory by the end of a finished run
+    ],
+)
+def test_order(tmp_path: Path, tau_rule: float, tau_mem: float, dip: float, verdict: str) -> None:
+    recipe = Order()
+    measured = recipe.measure({"x": written(tmp_path / "x", one(recipe), tau_rule, tau_mem, dip)})
+    assert measured.verdict == verdict
+    json.dumps(measured.values, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("a", "alpha", "verdict"),
+    [
+        (PAPER_A, PAPER_ALPHA, "reproduced"),
+        (14.0, 0.69, "not reproduced"),
+        (3 * PAPER_A, PAPER_ALPHA, "not reproduced"),
+    ],
+)
+def test_law(tmp_path: Path, a: float, alpha: float, verdict: str) -> None:
+    runs = {}
+    for label, settings in GPTLaw().settings("cpu").items():
+        longer = replace(settings, training=replace(settings.training, steps=4 * settings.training.steps))
+        tau = a * settings.data.n**alpha * 9 ** (1 / 12)  # the copy rate crosses 0.1 at a·N^α
+        runs[label] = written(tmp_path / label, longer, 30.0, tau)
+    measured = GPTLaw().measure(runs)
+    assert measured.verdict == verdict, measured.sentence
+    assert measured.values["alpha"] == pytest.approx(alpha, abs=0.05)
+    few = dict(list(runs.items())[:2])
+    assert GPTLaw().measure(few).verdict == "unfinished"
+
+
+def test_law_runs_past_the_predicted_clock() -> None:
+    for n, settings in zip(SIZES, GPTLaw().settings("cpu").values(), strict=True):
+        assert settings.data.n == n and settings.training.steps > 3 * PAPER_A * n**PAPER_ALPHA
+
+
+class Tiny(Recipe):
+    """One tiny real run."""
+
+    claim, paper, criterion = "T1", "it trains", "its status is finished"
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        change = {
+            "training": {"steps": 10, "batch": 4, "device": device},
+            "evaluation": {"samples": 100, "steps": [5, 10], "loss_rows": 8},
+            "model": {"width": 16, "depth": 1},
+        }
+        return {"one": load_settings("demo-gpt", change)}
+
+    def measure(self, runs: dict[str, Run]) -> Measurement:  # type: ignore[override]
+        return Measurement("reproduced", runs["one"].manifest["status"], {})
+
+
+def test_execute_records_provenance_and_does_not_repeat_a_finished_run(tmp_path: Path) -> None:
+    RECIPES.register("tiny")(Tiny)
+    try:
+        lines: list[str] = []
+        for _ in range(2):
+            execute("tiny", "cpu", tmp_path / "work", tmp_path / "tiny.json", lines.append)
+    finally:
+        RECIPES._members.pop("tiny")
+    result = json.loads((tmp_path / "tiny.json").read_text())
+    assert {"claim", "paper", "criterion", "command", "commit", "versions", "machine"} <= result.keys()
+    assert result["runs"]["one"]["curves"]["step"] == [5, 10] and result["measured"] == "finished"
+    created = load_run(tmp_path / "work" / "one").manifest["created"]
+    assert len(lines) == 2 and created == load_run(tmp_path / "work" / "one").manifest["created"]
+
+
+def test_registered_recipes_have_claims() -> None:
+    assert two_clocks.__doc__
+    for name, recipe in RECIPES.items():
+        assert recipe.claim and recipe.paper and recipe.criterion, name
