@@ -12,7 +12,7 @@ import torch
 
 import twoclocks as tc
 from twoclocks.core.config import build, to_mapping
-from twoclocks.data import is_member
+from twoclocks.core.rows import is_member
 from twoclocks.experiment import Experiment, Run, RunSettings, load_run, load_settings, preset_names, run
 from twoclocks.training.errors import DivergedError
 

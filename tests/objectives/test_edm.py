@@ -9,6 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 from twoclocks import data, models, objectives, oracles
+from twoclocks.core.rows import is_member
 from twoclocks.objectives import EDM, sample
 from twoclocks.objectives.edm import Denoiser
 from twoclocks.rules import Parity
@@ -96,7 +97,7 @@ def test_with_the_empirical_oracle_as_network_every_sample_is_a_training_row() -
     network = as_network(edm, oracles.empirical_denoiser(train))
     noise = edm.draw_noise(256, (12,), torch.Generator().manual_seed(0)).double()
     x = (sample(edm, network, noise) > 0).long()
-    assert bool(data.is_member(x, train, 2).all())
+    assert bool(is_member(x, train, 2).all())
 
 
 @pytest.mark.parametrize("sigma", [0.5, 0.9, 1.5])

@@ -12,6 +12,7 @@ from scipy.stats import beta
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UserError
+from twoclocks.core.rows import is_member
 
 Phase = Literal["untrained", "rule", "memorizing"]
 
@@ -42,8 +43,7 @@ class Monitor:
 
     def __init__(self, train: Any, rule: Any | None = None, settings: ClockSettings | None = None) -> None:
         self.rule, self.settings = rule, settings if settings is not None else ClockSettings()
-        self._train = {row.tobytes() for row in as_rows(train, "train")}
-        self._width = as_rows(train, "train").shape[1]
+        self._train = as_rows(train, "train")
         self._history: list[tuple[int, int, int, int]] = []  # step, valid, copied, trials
 
     @property
@@ -55,9 +55,10 @@ class Monitor:
         if self._history and step <= self._history[-1][0]:
             raise UserError(f"step: {step} is not after the last one, {self._history[-1][0]}; observe in order")
         rows = as_rows(samples, "samples")
-        if rows.shape[1] != self._width:
-            raise UserError(f"samples: rows of {rows.shape[1]} entries, the training set has {self._width}")
-        copied = sum(row.tobytes() in self._train for row in rows)
+        if rows.shape[1] != self._train.shape[1]:
+            raise UserError(f"samples: rows of {rows.shape[1]} entries, the training set has {self._train.shape[1]}")
+        symbols = 1 + int(max(rows.max(), self._train.max()))
+        copied = int(is_member(rows, self._train, symbols).sum())
         valid = 0 if self.rule is None else int(self.rule.is_valid(samples).sum())
         self._history.append((int(step), valid, copied, len(rows)))
         return self._decide()
@@ -85,12 +86,14 @@ class Monitor:
 
 def as_rows(values: Any, name: str) -> npt.NDArray[np.int64]:
     """Integer rows (n, entries); anything that could be a missing value is refused, never counted as 'not a copy'."""
-    array = np.asarray(values)
+    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
     if array.dtype.kind not in "iub":
         raise UserError(f"{name}: dtype {array.dtype} is not allowed; give integer symbols, decoded from the samples")
-    if array.ndim < 2 or len(array) == 0:
+    if array.ndim < 2 or array.size == 0:
         raise UserError(f"{name}: shape {array.shape} is not allowed; give at least one row, as (n, entries)")
-    return np.ascontiguousarray(array.reshape(len(array), -1).astype(np.int64))
+    if array.min() < 0:
+        raise UserError(f"{name}: {array.min()} is not a symbol; give integers from 0 upwards")
+    return array.reshape(len(array), -1).astype(np.int64)
 
 
 def exact_interval(hits: int, trials: int, level: float = 0.95) -> tuple[float, float]:

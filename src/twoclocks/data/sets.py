@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.errors import SettingError
+from twoclocks.core.rows import row_keys
 from twoclocks.core.seeds import numpy_stream
-from twoclocks.data.keys import row_keys
 from twoclocks.rules.base import Rule
 
 

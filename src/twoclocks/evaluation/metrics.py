@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
+from twoclocks.core.rows import is_member, row_keys
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.keys import is_member, row_keys
 from twoclocks.evaluation.neighbours import nearest_distance
 from twoclocks.rules.base import Rule, in_range
 

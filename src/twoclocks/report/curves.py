@@ -130,20 +130,12 @@ def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
     window = info.clocks.window
     if window is not None:
         axis.axvspan(window[0], min(window[1], end), color=light("window"), linewidth=0, zorder=0)
-    for onset, colour, label in ((info.clocks.rule, "rule", "τ_rule"), (info.clocks.memory, "memory", "τ_mem")):
+    marks = ((info.clocks.rule, "rule", "τ_rule", 1.02), (info.clocks.memory, "memory", "τ_mem", 1.075))
+    for onset, colour, label, height in marks:  # two heights: labels of close clocks must not run into each other
         if onset.status == "right-censored":
             continue
-        lower = max(onset.lower, float(info.steps[0]) * 0.8)
+        lower = max(onset.lower, float(info.steps[0]) * 0.8, 0.5)
         axis.axvspan(lower, onset.upper, color=light(colour), alpha=0.25, linewidth=0, zorder=1)
         if labelled:
-            middle = float(np.sqrt(lower * onset.upper))
-            axis.text(
-                middle,
-                1.02,
-                f"{label} {onset}",
-                color=light(colour),
-                ha="center",
-                va="bottom",
-                fontsize=8,
-                transform=axis.get_xaxis_transform(),
-            )
+            place = {"ha": "center", "va": "bottom", "fontsize": 8, "transform": axis.get_xaxis_transform()}
+            axis.text(float(np.sqrt(lower * onset.upper)), height, f"{label} {onset}", color=light(colour), **place)

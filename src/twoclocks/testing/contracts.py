@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import build, to_mapping
+from twoclocks.core.rows import row_keys
 from twoclocks.data.encodings import Encoding
-from twoclocks.data.keys import row_keys
 from twoclocks.data.sets import held_out, training_set
 from twoclocks.models.base import ModelSettings
 from twoclocks.objectives.base import Objective, sample

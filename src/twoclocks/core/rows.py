@@ -1,4 +1,4 @@
-"""Rows as comparable keys: exact set membership of arrays by sorting, never by a loop over pairs."""
+"""Rows as comparable keys: exact set membership of integer arrays by sorting, never by a loop over pairs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 Keys = npt.NDArray[Any]
 
 
-def row_keys(rows: Tensor, symbols: int) -> Keys:
-    """One opaque key a row, equal if and only if the rows are: the symbols packed into as few bytes as they need."""
-    flat = rows.flatten(1).cpu().numpy()
+def row_keys(rows: Any, symbols: int) -> Keys:
+    """One opaque key a row, equal if and only if the rows are: the symbols packed into as few bytes as they need.
+
+    ``rows`` is an integer array or tensor (n, …), on any device.
+    """
+    array = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
+    flat = array.reshape(len(array), math.prod(array.shape[1:]))
     if flat.size and (flat.min() < 0 or flat.max() >= symbols):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
-    bits = max(1, math.ceil(math.log2(symbols)))
+    bits = max(1, (symbols - 1).bit_length())
     planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(bits)]
     packed = np.ascontiguousarray(np.packbits(np.concatenate(planes, axis=1), axis=1))
     width = packed.shape[1]
@@ -28,6 +31,6 @@ def row_keys(rows: Tensor, symbols: int) -> Keys:
     return packed.view(np.dtype((np.void, width))).ravel()
 
 
-def is_member(rows: Tensor, of: Tensor, symbols: int) -> npt.NDArray[np.bool_]:
+def is_member(rows: Any, of: Any, symbols: int) -> npt.NDArray[np.bool_]:
     """Which rows occur exactly in ``of``: bool (n,)."""
     return np.isin(row_keys(rows, symbols), row_keys(of, symbols))
