@@ -110,7 +110,7 @@ def draw_fractions(axis: Any, info: CurvesInfo) -> None:
 
 
 def draw_losses(axis: Any, info: CurvesInfo) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     shade_clocks(axis, info, labelled=False)
     for curve in info.losses:
@@ -120,8 +120,8 @@ def draw_losses(axis: Any, info: CurvesInfo) -> None:
     plain = FuncFormatter(lambda value, position: f"{value:,g}")
     axis.xaxis.set_major_formatter(plain)
     axis.yaxis.set_major_formatter(plain)
-    axis.yaxis.set_minor_formatter(plain)
-    axis.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
 
 
 def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
