@@ -40,6 +40,9 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "threshold zero": (["--clocks.memory_threshold", "0"], ["clocks.memory_threshold", "0", "above 0"]),
     "too few samples": (["--evaluation.samples", "50"], ["evaluation.samples", "50", "at least 100 samples"]),
     "threshold at chance": (["--data.n", "1000"], ["clocks.memory_threshold", "chance 0.24"]),
+    "more than the memory": (["--evaluation.samples", "1e14"], ["memory", "evaluation.samples"]),
+    "no quantization": (["--evaluation.quantization", "[]"], ["evaluation.quantization", "[]", "at least one"]),
+    "one step, not a list": (["--evaluation.steps", "5"], ["evaluation.steps", "5", "list"]),
     "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not there", "cpu"]),
     "nonsense device": (["--training.device", "toaster"], ["training.device", "'toaster'", "cpu"]),
     "name is a path": (["--name", "../escape"], ["name", "'../escape'", "not a path"]),
@@ -91,6 +94,18 @@ def test_bad_files_and_folders(
     printed = capsys.readouterr()
     assert len(printed.err.strip().split("\n")) == 1 and all(word in printed.err for word in expected), printed.err
     assert sorted(work.iterdir()) == before
+
+
+def test_places_that_cannot_be_written(work: Path, capsys: pytest.CaptureFixture[str], tiny_dit: Run) -> None:
+    (work / "file").write_text("mine")
+    for words in (
+        ["run", "demo", *FAST, "--out", "file"],
+        ["run", "demo", *FAST, "--out", "file/inside"],
+        ["report", str(tiny_dit.path), "--out", "file/page.html"],
+    ):
+        assert main(words) == 2
+        assert len(capsys.readouterr().err.strip().split("\n")) == 1
+    assert [path.name for path in work.iterdir()] == ["file"]
 
 
 def test_output_folder_with_another_run_is_refused_and_untouched(

@@ -44,6 +44,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        where = error.filename if error.filename is not None else "disk"
+        print(
+            f"twoclocks: {where}: {error.strerror or error}; choose a place that can be read and written",
+            file=sys.stderr,
+        )
+        return EXIT_BAD_INPUT
     return 0
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
+from twoclocks.core.errors import SettingError
 from twoclocks.core.rows import is_member, row_keys
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.neighbours import nearest_distance
@@ -46,6 +47,10 @@ class EvaluationSettings(Settings):
     loss_rows: int = setting(512, "rows of each split on which the loss is measured", at_least=1)
     keep_samples: int = setting(48, "decoded samples stored at every evaluation", at_least=0)
     seed: int = setting(0, "seed of the initial noise and of the loss's noise")
+
+    def check(self) -> None:
+        if not self.quantization:
+            raise SettingError("quantization", [], "give at least one distance, for example [0.5]")
 
 
 @dataclass(frozen=True)

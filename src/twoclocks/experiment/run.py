@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.assembly import Experiment
 from twoclocks.experiment.load import Run, load_run
 from twoclocks.experiment.settings import RunSettings
@@ -58,7 +59,8 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
     out = Path(out)
     check_free(out)
     check_device(settings.training.device)
-    experiment = Experiment(settings)
+    with named_memory_errors():
+        experiment = Experiment(settings)
     directory = RunDirectory.create(out, experiment.manifest())
     watch = Stopwatch(settings.schedule, settings.training.steps)
     latest: dict[str, float] | None = None
@@ -77,7 +79,8 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
         tell(step, loss, evaluated=True)
 
     try:
-        experiment.train(on_evaluation, lambda step, loss: tell(step, loss, evaluated=False))
+        with named_memory_errors():
+            experiment.train(on_evaluation, lambda step, loss: tell(step, loss, evaluated=False))
     except DivergedError as error:
         directory.set_status("diverged", reason=str(error), seconds=watch.seconds)
         raise
@@ -86,6 +89,18 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
         raise
     directory.set_status("finished", seconds=watch.seconds)
     return load_run(out)
+
+
+@contextmanager
+def named_memory_errors() -> Iterator[None]:
+    """Torch's several ways to run out of memory, as one line that says what to make smaller."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+            fix = "use a smaller training.batch, evaluation.samples, data.n or model.width"
+            raise UserError(f"memory: the run does not fit into it; {fix}") from error
+        raise
 
 
 def check_device(device: str) -> None:
