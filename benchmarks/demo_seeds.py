@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.experiment import load_run
+from twoclocks.papers.recipe import common
 from twoclocks.report.summary import summarise
 from twoclocks.store.files import write_json
-from twoclocks.store.provenance import commit, machine, versions
 
 PRESETS = ("demo", "demo-gpt")
 
@@ -35,9 +35,9 @@ def run_seed(seed: int, work: Path, threads: int) -> list[dict[str, Any]]:
     rows = []
     for preset in PRESETS:
         run = load_run(out / preset)
-        row = summarise(run)
-        rows.append({"seed": seed, **{k: v for k, v in row.items() if k not in ("path", "last", "seeds")}})
-        rows[-1]["seconds"] = round(run.manifest["seconds"], 1)
+        row = {key: value for key, value in summarise(run).items() if key not in ("path", "last", "seeds")}
+        source = {key: run.manifest[key] for key in ("settings", "commit", "versions", "machine")}
+        rows.append({"seed": seed, **row, "seconds": round(run.manifest["seconds"], 1), **source})
         print(seed, preset, run.clocks().rule, run.clocks().memory, run.clocks(), flush=True)
     return rows
 
@@ -57,9 +57,8 @@ def main() -> None:
     result = {
         "what": "the demo with several seeds: both clocks and the verdict of each run",
         "command": f"python benchmarks/demo_seeds.py --seeds {arguments.seeds} --work DIR --out FILE",
-        "commit": commit(),
-        "versions": versions(),
-        "machine": {**machine("cpu"), "threads": arguments.threads, "workers": arguments.workers},
+        **{key: common(row.pop(key) for row in rows) for key in ("commit", "versions", "machine")},
+        "workers": arguments.workers,
         "open": {preset: sum(r["verdict"] == "open" for r in rows if r["name"] == preset) for preset in PRESETS},
         "seeds": arguments.seeds,
         "runs": rows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from twoclocks.cli import LISTS, main
-from twoclocks.experiment import Run
+from twoclocks.experiment import Experiment, Run
 
 FAST = [
-    *("--training.steps", "40", "--training.batch", "8", "--evaluation.samples", "100", "--evaluation.first", "5"),
+    *("--training.steps", "40", "--training.batch", "8", "--evaluation.samples", "200", "--evaluation.first", "5"),
     *("--evaluation.evaluations", "4", "--evaluation.loss_rows", "16", "--model.width", "16", "--model.depth", "1"),
 ]
 
@@ -40,7 +41,21 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "threshold zero": (["--clocks.memory_threshold", "0"], ["clocks.memory_threshold", "0", "above 0"]),
     "too few samples": (["--evaluation.samples", "50"], ["evaluation.samples", "50", "at least 100 samples"]),
     "threshold at chance": (["--data.n", "1000"], ["clocks.memory_threshold", "chance 0.24"]),
-    "more than the memory": (["--evaluation.samples", "1e14"], ["memory", "evaluation.samples"]),
+    "more than the memory": (["--model.width", "400000"], ["memory", "model.width"]),
+    "batch beyond reason": (["--training.batch", "1e30"], ["training.batch", "at most"]),
+    "threads beyond reason": (["--training.threads", "100000"], ["training.threads", "100000", "at most 256"]),
+    "schedule that does not fall": (["--objective.rho", "0.001"], ["objective.rho", "0.001", "noise levels"]),
+    "noise beyond reason": (["--objective.sigma_max", "1e300"], ["objective.sigma_max", "at most"]),
+    "name is a number": (["--rule.name", "5"], ["rule.name", "5", "parity"]),
+    "name is nothing": (["--rule.name", "null"], ["rule.name", "None", "parity"]),
+    "key is a number": (["--data", "{5: 1}"], ["data.5", "unknown"]),
+    "schedule ends early": (["--evaluation.steps", "[10, 20]"], ["evaluation.steps", "end with training.steps"]),
+    "fewer evaluations than sustain": (["--evaluation.evaluations", "2"], ["evaluation.steps", "sustain = 3"]),
+    "memory threshold near chance": (["--data.n", "400"], ["clocks.memory_threshold", "0.098", "256 samples"]),
+    "rule threshold below chance": (
+        ["--rule.group", "24", "--clocks.rule_threshold", "0.3"],
+        ["clocks.rule_threshold", "0.3", "chance 0.5"],
+    ),
     "no quantization": (["--evaluation.quantization", "[]"], ["evaluation.quantization", "[]", "at least one"]),
     "one step, not a list": (["--evaluation.steps", "5"], ["evaluation.steps", "5", "list"]),
     "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not there", "cpu"]),
@@ -140,6 +155,44 @@ def test_demo_trains_both_models_and_prints_json(work: Path, capsys: pytest.Capt
     for run in result["runs"]:
         assert {"tau_rule", "tau_mem", "verdict", "copy_chance"} <= run.keys()
     assert (work / result["report"]).exists() and (work / "here" / "report.png").exists()
+
+
+def test_demo_refuses_one_name_for_two_runs(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--name", "same", *FAST]) == 2
+    assert "both runs" in capsys.readouterr().err and list(work.iterdir()) == []
+
+
+def test_interruption_has_its_own_exit_code(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(self: object, *arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "train", interrupt)
+    assert main(["run", "demo", *FAST]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert main(["clocks", "runs/demo"]) == 2
+    assert "status: interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["no settings", "number", "utf8", "columns", "samples"])
+def test_damaged_runs_get_a_clear_line(
+    damage: str, work: Path, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_gpt.path, work / "run")
+    metrics, manifest = work / "run" / "metrics.jsonl", work / "run" / "manifest.json"
+    if damage == "no settings":
+        manifest.write_text(json.dumps({k: v for k, v in json.loads(manifest.read_text()).items() if k != "settings"}))
+    elif damage == "samples":
+        (work / "run" / "samples" / "step-copy.safetensors").write_text("a stray file is not ours")
+        (work / "run" / "samples" / "step-000000060.safetensors").write_bytes(b"damaged")
+    else:
+        line = {"number": b"5\n", "utf8": b"\xff\xfe\n", "columns": b'{"step": 99}\n'}[damage]
+        metrics.write_bytes(metrics.read_bytes() + line)
+    command = ["report", "run", "--out", "page.html"] if damage == "samples" else ["clocks", "run"]
+    assert main(command) == 2
+    printed = capsys.readouterr().err
+    assert len(printed.strip().split("\n")) == 1 and "run" in printed
 
 
 def test_divergence_has_its_own_exit_code(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

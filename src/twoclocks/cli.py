@@ -98,17 +98,20 @@ def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.experiment import load_settings, run
     from twoclocks.report.console import show_clocks, watch
     from twoclocks.report.page import write_report
+    from twoclocks.report.summary import summarise
     from twoclocks.store import check_free
 
     check_free(arguments.out)
     chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
+    if len({settings.name for settings in chosen}) < len(chosen):
+        raise UserError(f"name: {chosen[0].name!r} would name both runs of the demo; leave it out")
     runs = []
     for settings in chosen:
         with watch(settings) as observe:
             runs.append(run(settings, arguments.out / settings.name, observe))
     page = write_report(runs, arguments.out / "report.html")
     if arguments.json:
-        print(json.dumps({"runs": [summary(run) for run in runs], "report": str(page)}, indent=2))
+        print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
     else:
         show_clocks(runs)
         print(f"Report: {page}")
@@ -117,13 +120,14 @@ def demo_command(arguments: argparse.Namespace) -> None:
 def run_command(arguments: argparse.Namespace) -> None:
     from twoclocks.experiment import load_settings, run
     from twoclocks.report.console import show_clocks, watch
+    from twoclocks.report.summary import summarise
 
     settings = load_settings(arguments.preset, arguments.overrides)
     out = arguments.out if arguments.out is not None else Path("runs") / settings.name
     with watch(settings) as observe:
         done = run(settings, out, observe)
     if arguments.json:
-        print(json.dumps(summary(done), indent=2))
+        print(json.dumps(summarise(done), indent=2))
     else:
         show_clocks([done])
         print(f"Run: {out}")
@@ -132,10 +136,11 @@ def run_command(arguments: argparse.Namespace) -> None:
 def clocks_command(arguments: argparse.Namespace) -> None:
     from twoclocks.experiment import load_run
     from twoclocks.report.console import show_clocks
+    from twoclocks.report.summary import summarise
 
     runs = [load_run(path) for path in arguments.runs]
     if arguments.json:
-        print(json.dumps([summary(run) for run in runs], indent=2))
+        print(json.dumps([summarise(run) for run in runs], indent=2))
     else:
         show_clocks(runs)
 
@@ -156,12 +161,6 @@ def list_command(arguments: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2))
     else:
         show_rows(rows)
-
-
-def summary(run: Any) -> dict[str, Any]:
-    from twoclocks.report.summary import summarise
-
-    return summarise(run)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,20 @@ def test_without_a_rule_it_watches_copies_alone() -> None:
     for step in (1, 2, 3):
         decision = monitor.observe(step, TRAIN.numpy()[:30])
     assert decision.stop and decision.phase == "memorizing" and decision.valid_rate is None
+    assert decision.clocks.verdict == "unknown"  # without a rule, nobody knows whether the window was open
+
+
+def test_repeated_training_rows_count_once_and_impossible_thresholds_are_refused_at_once() -> None:
+    assert tc.Monitor(rule=RULE, train=torch.cat([TRAIN] * 5)).copy_chance == 40 / 2**12
+    with pytest.raises(UserError, match="chance"):
+        tc.Monitor(rule=RULE, train=tc.data.training_set(RULE, n=1000))
+
+
+def test_observations_from_step_zero_on_work() -> None:
+    monitor = tc.Monitor(train=TRAIN)
+    for step in (0, 1, 2):
+        decision = monitor.observe(step, TRAIN)
+    assert decision.stop and decision.clocks.memory.status == "left-censored"
 
 
 @pytest.mark.parametrize(

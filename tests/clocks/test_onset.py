@@ -32,6 +32,12 @@ def test_first_sustained_crossing(hits: list[int], expected: tuple[float, float,
     assert (found.lower, found.upper, found.status, found.first_crossing) == expected
 
 
+def test_onset_that_is_there_before_the_first_update() -> None:
+    found = onset([0, 10, 20, 30], [9, 9, 9, 9], 10, threshold=0.3)
+    assert (found.lower, found.upper, found.status, str(found)) == (0, 0, "left-censored", "by 0")
+    assert Clocks(found, seen(10, 20)).verdict == "open"
+
+
 def test_a_streak_from_the_first_evaluation_on_that_is_cut_short() -> None:
     found = onset([10, 20], [9, 9], 10, threshold=0.3, sustain=3)
     assert (found.lower, found.upper, found.status) == (0, math.inf, "right-censored")

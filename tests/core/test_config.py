@@ -45,6 +45,7 @@ def test_round_trip_through_plain_mapping() -> None:
         ({"count": 3, "marks": 7}, ["marks", "7", "list"]),
         ({"count": 3, "marks": [1, -1]}, ["marks", "-1", "at least 0"]),
         ({"count": 3, "flag": "yes"}, ["flag", "'yes'", "true or false"]),
+        ({"count": 3, "inner": {"rate": 10**400}}, ["inner.rate", "finite"]),
         ({}, ["count", "no default"]),
     ],
 )
@@ -67,17 +68,53 @@ def test_overrides_nest_and_parse_numbers_as_yaml_should() -> None:
     }
 
 
-@pytest.mark.parametrize("words", [["--a"], ["stray"], ["--a", "1", "--a.b", "2"]])
+def test_overrides_of_one_section_add_up() -> None:
+    assert parse_overrides(["--data.n", "5", "--data", "{seed: 1}"]) == {"data": {"n": 5, "seed": 1}}
+    assert parse_overrides(["--rule", "parity", "--rule.group", "3"]) == {"rule": {"name": "parity", "group": 3}}
+
+
+@pytest.mark.parametrize("words", [["--a"], ["stray"], ["--"]])
 def test_malformed_overrides_are_refused(words: list[str]) -> None:
     with pytest.raises(UserError):
         parse_overrides(words)
 
 
-@pytest.mark.parametrize("text", ["a: [1", "a: 1\na: 2", "!!python/object/apply:os.system ['true']"])
+@pytest.mark.parametrize(
+    "text", ["a: [1", "a: 1\na: 2", "!!python/object/apply:os.system ['true']", "a: \x07", "9" * 5000, "[" * 3000]
+)
 def test_yaml_that_is_broken_repeated_or_dangerous_is_refused(text: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_yaml(text, source="file.yaml")
     assert "file.yaml" in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("020", 20),
+        ("1:30", "1:30"),
+        ("1e-4", 1e-4),
+        ("2024-01-02", "2024-01-02"),
+        ("yes", "yes"),
+        ("true", True),
+        ("null", None),
+        ("-3", -3),
+        (".5", 0.5),
+        ("1_000", "1_000"),
+        ("0x10", "0x10"),
+        ("[1, 2.0]", [1, 2.0]),
+        (".inf", float("inf")),
+    ],
+)
+def test_yaml_numbers_are_what_they_look_like(text: str, value: object) -> None:
+    found = parse_yaml(text, source="x")
+    assert found == value and type(found) is type(value)
+
+
+def test_short_form_of_a_section_keeps_its_other_fields() -> None:
+    base = {"model": {"name": "dit", "width": 48}}
+    assert merge(base, {"model": "dit"}) == base
+    assert merge(base, {"model": "gpt"}) == {"model": {"name": "gpt"}}
 
 
 def test_merge_starts_a_renamed_section_anew() -> None:

@@ -63,6 +63,15 @@ def test_dit_output_depends_on_the_noise_label_and_on_every_entry() -> None:
     assert label.grad is not None and float(label.grad.abs().sum()) > 0
 
 
+def test_dit_tells_positions_apart() -> None:
+    """Attention alone would treat permuted entries alike; the fixed positions must break that."""
+    network = randomised(models.create("dit", width=32, depth=2, heads=2), (1, 3, 4), 2)
+    x, label = torch.randn(2, 1, 3, 4), torch.zeros(2)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    permuted = network(x.flatten(2)[:, :, order].reshape(x.shape), label).flatten(2)
+    assert float((permuted - network(x, label).flatten(2)[:, :, order]).abs().max()) > 1e-3
+
+
 def test_gpt_is_causal() -> None:
     network = randomised(models.create("gpt", width=32, depth=2, heads=2), (10,), 3)
     tokens = torch.randint(3, (4, 10))

@@ -14,6 +14,7 @@ from twoclocks.objectives import EDM, sample
 from twoclocks.objectives.edm import Denoiser
 from twoclocks.rules import Parity
 from twoclocks.testing import check_objective
+from twoclocks.testing.contracts import randomised
 
 
 def as_network(edm: EDM, denoiser: Denoiser) -> objectives.base.Network:
@@ -161,7 +162,9 @@ def test_heun_follows_a_fine_ode_solution_and_converges_at_second_order() -> Non
 
 def test_sampling_is_deterministic_for_each_initial_noise() -> None:
     edm = EDM(sampler_steps=8)
-    network = models.create("dit", width=32, depth=1, heads=2).build((1, 3, 4), 2)
+    network = randomised(models.create("dit", width=32, depth=1, heads=2), (1, 3, 4), 2)
     noise = edm.draw_noise(5, (1, 3, 4), torch.Generator().manual_seed(0))
+    other = randomised(models.create("dit", width=32, depth=2, heads=2), (1, 3, 4), 2)
+    assert not torch.allclose(sample(edm, network, noise), sample(edm, other, noise), atol=1e-2)
     assert torch.equal(sample(edm, network, noise), sample(edm, network, noise))
     assert torch.allclose(sample(edm, network, noise)[3:4], sample(edm, network, noise[3:4]), atol=1e-5)

@@ -64,6 +64,13 @@ def test_rule_oracle_is_finite_at_every_noise_level(group: int, dtype: torch.dty
         assert bool(torch.isfinite(found).all()) and float(found.abs().max()) <= 1
 
 
+def test_training_sets_of_any_integer_type_are_taken() -> None:
+    train = Parity(length=12, group=3).sample(9, seed=0)
+    y = torch.randn(5, 12)
+    expected = oracles.empirical_denoiser(train)(y, 0.7)
+    assert torch.equal(oracles.empirical_denoiser(train.to(torch.uint8))(y, 0.7), expected)
+
+
 def test_sigma_may_differ_from_row_to_row() -> None:
     rule = Parity(length=12, group=3)
     y = noisy(rule, 1.0, n=3)

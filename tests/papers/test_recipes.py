@@ -98,7 +98,8 @@ class Tiny(Recipe):
     def settings(self, device: str) -> dict[str, RunSettings]:
         change = {
             "training": {"steps": 10, "batch": 4, "device": device},
-            "evaluation": {"samples": 100, "steps": [5, 10], "loss_rows": 8},
+            "evaluation": {"samples": 200, "steps": [5, 10], "loss_rows": 8},
+            "clocks": {"sustain": 1},
             "model": {"width": 16, "depth": 1},
         }
         return {"one": load_settings("demo-gpt", change)}
@@ -109,17 +110,21 @@ class Tiny(Recipe):
 
 def test_execute_records_provenance_and_does_not_repeat_a_finished_run(tmp_path: Path) -> None:
     RECIPES.register("tiny")(Tiny)
+    lines: list[str] = []
+    out = tmp_path / "tiny.json"
     try:
-        lines: list[str] = []
-        for _ in range(2):
-            execute("tiny", "cpu", tmp_path / "work", tmp_path / "tiny.json", lines.append)
+        execute("tiny", "cpu", tmp_path / "work", out, lines.append)
+        created = (tmp_path / "work" / "one" / "metrics.jsonl").stat().st_mtime_ns
+        execute("tiny", "cpu", tmp_path / "work", out, lines.append)
+        assert (tmp_path / "work" / "one" / "metrics.jsonl").stat().st_mtime_ns == created
+        RunDirectory(tmp_path / "work" / "one").set_status("interrupted")
+        assert execute("tiny", "cpu", tmp_path / "work", tmp_path / "other.json", lines.append).verdict == "unfinished"
     finally:
         RECIPES._members.pop("tiny")
+    assert load_run(tmp_path / "work" / "one").manifest["commit"] == json.loads(out.read_text())["commit"]
     result = json.loads((tmp_path / "tiny.json").read_text())
     assert {"claim", "paper", "criterion", "command", "commit", "versions", "machine"} <= result.keys()
     assert result["runs"]["one"]["curves"]["step"] == [5, 10] and result["measured"] == "finished"
-    created = load_run(tmp_path / "work" / "one").manifest["created"]
-    assert len(lines) == 2 and created == load_run(tmp_path / "work" / "one").manifest["created"]
 
 
 def test_registered_recipes_have_claims() -> None:

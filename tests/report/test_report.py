@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
+from twoclocks.data.encodings import Decoded
+from twoclocks.evaluation import Outcome
 from twoclocks.experiment import Run
 from twoclocks.report.curves import curves_data, draw_curves
-from twoclocks.report.page import write_report
-from twoclocks.report.strip import MARKS, strip_data
+from twoclocks.report.page import chapter, render, verdict_sentence, write_report
+from twoclocks.report.strip import MARKS, classify, strip_data
 from twoclocks.report.theme import COLOURS, themed_svg
 
 
@@ -88,8 +93,11 @@ def test_colours_follow_the_theme(tiny_dit: Run) -> None:
 
 def test_curves_carry_the_stored_numbers(tiny_dit: Run) -> None:
     info, columns = curves_data(tiny_dit), tiny_dit.metrics()
-    assert np.array_equal(info.fractions[0].values, columns["sample_accuracy"])
-    assert np.array_equal(info.fractions[1].values, columns["sample_memorization"])
+    assert (
+        columns["step"][0] == 0 and info.steps.tolist() == columns["step"][1:].tolist()
+    )  # no place for 0 on a log axis
+    assert np.array_equal(info.fractions[0].values, columns["sample_accuracy"][1:])
+    assert np.array_equal(info.fractions[1].values, columns["sample_memorization"][1:])
     assert [level.value for level in info.chances] == [2.0**-4, 4 / 16]
 
 
@@ -118,6 +126,51 @@ def test_strip_marks_agree_with_the_rule_and_the_training_set(tiny_gpt: Run) -> 
             valid = all(flat[i] == flat[i + 1] for i in range(0, 8, 2))
             expected = "memorized" if flat in train else "valid-new" if valid else "broken"
             assert tile.state == expected
+
+
+def test_states_between_symbols_come_first() -> None:
+    decoded = Decoded(torch.zeros(4, 2, dtype=torch.int64), torch.tensor([0.9, 0.1, 0.1, 0.1]))
+    outcome = Outcome(
+        torch.tensor([True, True, False, True]), torch.tensor([True, True, False, False]), decoded.distance
+    )
+    assert classify(decoded, outcome, threshold=0.5) == ["between", "memorized", "broken", "valid-new"]
+
+
+@pytest.mark.parametrize(
+    ("clocks", "words"),
+    [
+        (Clocks(Onset(5, 20, "observed"), Onset(40, 60, "observed")), "open from step 20 to step 40"),
+        (Clocks(Onset(5, 20, "observed"), Onset(60, math.inf, "right-censored")), "open from step 20 to the end"),
+        (Clocks(Onset(60, math.inf, "right-censored"), Onset(5, 20, "observed")), "the window is empty"),
+        (Clocks(Onset(60, math.inf, "right-censored"), Onset(60, math.inf, "right-censored")), "window is unknown"),
+    ],
+)
+def test_verdict_in_words_and_drawn(tiny_dit: Run, clocks: Clocks, words: str) -> None:
+    one = chapter(tiny_dit, 1)
+    other = replace(one, curves=replace(one.curves, clocks=clocks))
+    assert words in verdict_sentence(other)
+    draw_curves([other.curves])
+
+
+def test_page_states_each_runs_own_thresholds(tiny_dit: Run, tiny_gpt: Run) -> None:
+    strict = replace(chapter(tiny_dit, 1), curves=replace(curves_data(tiny_dit), clocks=thresholds(0.8, 0.4)))
+    loose = replace(chapter(tiny_gpt, 2), curves=replace(curves_data(tiny_gpt), clocks=thresholds(0.5, 0.2)))
+    text = " ".join(render([strict, loose]).split())
+    for valid, copies in ((80, 40), (50, 20)):
+        assert f"learned above {valid}% valid samples, memory as begun above {copies}% copies" in text
+
+
+def thresholds(rule: float, memory: float) -> Clocks:
+    never = math.inf
+    return Clocks(
+        Onset(9, never, "right-censored", threshold=rule), Onset(9, never, "right-censored", threshold=memory)
+    )
+
+
+def test_only_pages_are_written(tiny_dit: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"ends in \.html"):
+        write_report([tiny_dit], tmp_path / "manifest.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unwritable_place_is_refused(tiny_dit: Run, tmp_path: Path) -> None:

@@ -104,6 +104,40 @@ def test_loss_that_is_not_finite_stops_before_anything_bad_is_evaluated(good: in
     assert caught.value.kept == max(evaluated, default=0)
 
 
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_one_update_is_the_published_formula(name: str) -> None:
+    """First step of Adam: w − lr·g/(|g| + ε); decay enters the gradient in Adam, the weight itself in AdamW."""
+    settings = replace(SETTINGS, optimizer=name, learning_rate=0.1, weight_decay=0.5)
+    layer = nn.Linear(1, 1, bias=False)
+    before, gradient = 2.0, -0.25
+    layer.weight.data.fill_(before)
+    layer.weight.grad = torch.full((1, 1), gradient)
+    make_optimizer(layer, settings).step()
+    if name == "adam":
+        expected = before - 0.1 * (gradient + 0.5 * before) / abs(gradient + 0.5 * before)
+    else:
+        expected = before * (1 - 0.1 * 0.5) - 0.1 * gradient / abs(gradient)
+    assert float(layer.weight.detach()) == pytest.approx(expected, abs=1e-5)
+
+
+def test_weights_that_are_not_finite_are_caught_though_the_loss_was() -> None:
+    """The last update can ruin the weights while every loss so far was finite."""
+    network, _ = fresh()
+    optimizer = torch.optim.SGD(network.parameters(), lr=float("inf"))
+    evaluated: list[int] = []
+    with pytest.raises(DivergedError):
+        train(
+            network,
+            optimizer,
+            objectives.EDM(),
+            DATA,
+            replace(SETTINGS, steps=1),
+            (1,),
+            lambda s, x: evaluated.append(s),
+        )
+    assert evaluated == []
+
+
 def test_log_spacing_is_increasing_distinct_and_reaches_both_ends() -> None:
     for first, last, count in ((10, 500_000, 80), (1, 20, 50), (5, 5, 3), (7, 3, 2)):
         steps = log_spaced(first, last, count)
@@ -112,7 +146,13 @@ def test_log_spacing_is_increasing_distinct_and_reaches_both_ends() -> None:
         check_schedule(steps, last)
 
 
-@pytest.mark.parametrize("schedule", [(), (5, 3), (5, 5), (5, 31), (-1, 5)])
+@pytest.mark.parametrize("schedule", [(), (5, 3), (5, 5), (5, 31), (-1, 30), (5, 10)])
 def test_bad_schedules_are_refused(schedule: tuple[int, ...]) -> None:
     with pytest.raises(SettingError, match=r"evaluation\.steps"):
         check_schedule(schedule, steps=30)
+
+
+def test_a_schedule_too_short_for_the_clocks_is_refused() -> None:
+    assert check_schedule((10, 30), steps=30, at_least=2) == (10, 30)
+    with pytest.raises(SettingError, match="sustain = 3"):
+        check_schedule((10, 30), steps=30, at_least=3)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq, minimize
 from scipy.special import log_ndtr
-from scipy.stats import chi2
+from scipy.stats import t as student
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.errors import UserError
@@ -47,7 +47,9 @@ def fit_law(sizes: Sequence[int], onsets: Sequence[Onset]) -> Law:
         raise UserError("sizes: they must be positive numbers; give the number of training samples of each run")
     if len(set(sizes)) < 3:
         raise UserError(f"sizes: {sorted(set(sizes))} cannot fix a power law; give runs of at least 3 sizes")
-    definite = {n for n, o in zip(sizes, onsets, strict=True) if o.status == "observed"}
+    definite = {n for n, o in zip(sizes, onsets, strict=True) if o.status == "observed" and o.lower > 0}
+    if any(o.upper == 0 for o in onsets):
+        raise UserError("onsets: one lies at step 0, before training; a power law cannot hold it")
     if len(definite) < 2:
         raise UserError(f"onsets: observed at {len(definite)} sizes only, the slope is not identified; run longer")
     log_n = np.log(np.asarray(sizes, dtype=np.float64))
@@ -62,8 +64,8 @@ def _fit(x: Floats, lower: Floats, upper: Floats, centre: float, censored: int) 
     def loss(intercept: float, slope: float, log_scatter: float) -> float:
         return -float(log_probability(lower, upper, intercept + slope * x, np.exp(log_scatter)).sum())
 
-    middle = np.where(np.isinf(upper), lower, np.where(np.isinf(lower), upper, (lower + upper) / 2))
-    slope, intercept = np.polyfit(x, middle, 1)
+    seen = np.isfinite(lower) & np.isfinite(upper)
+    slope, intercept = np.polyfit(x[seen], (lower[seen] + upper[seen]) / 2, 1)
     # Scatter below the resolution of the evaluations (a uniform onset in an interval has about a quarter of its width)
     # cannot be told from none, and the likelihood would be flat there.
     widths = (upper - lower)[np.isfinite(upper - lower)]
@@ -81,9 +83,13 @@ def _fit(x: Floats, lower: Floats, upper: Floats, centre: float, censored: int) 
     best = minimize(lambda p: profile(p[0])[0], x0=np.array([slope]), method="Nelder-Mead", options={"xatol": 1e-4})
     alpha = float(best.x[0])
     least, (shift, log_scatter) = profile(alpha)
-    cut = least + chi2.ppf(0.95, df=1) / 2
+    # Few runs: the likelihood-ratio cut whose coverage is exact for uncensored normal data (Student's t).
+    spare = max(len(x) - 2, 1)
+    cut = least + len(x) / 2 * np.log1p(student.ppf(0.975, df=spare) ** 2 / spare)
     low, high = (edge(lambda v: profile(v)[0] - cut, alpha, direction) for direction in (-1, 1))
     a = float(np.exp(shift - alpha * centre))
+    if not np.isfinite([a, alpha]).all():
+        raise UserError("onsets: the fit did not converge; check for onsets that contradict each other")
     return Law(a, alpha, (low, high), float(np.exp(log_scatter)), len(x), censored)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
+from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UserError
@@ -43,7 +45,8 @@ class Monitor:
 
     def __init__(self, train: Any, rule: Any | None = None, settings: ClockSettings | None = None) -> None:
         self.rule, self.settings = rule, settings if settings is not None else ClockSettings()
-        self._train = as_rows(train, "train")
+        self._train = np.unique(as_rows(train, "train"), axis=0)
+        self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the middle of a training loop
         self._history: list[tuple[int, int, int, int]] = []  # step, valid, copied, trials
 
     @property
@@ -65,7 +68,9 @@ class Monitor:
 
     def clocks(self) -> Clocks:
         steps, valid, copied, trials = (list(column) for column in zip(*self._history, strict=True))
-        return self.settings.read(steps, valid, copied, trials, self.copy_chance or 0.0)
+        clocks = self.settings.read(steps, valid, copied, trials, self.copy_chance or 0.0)
+        # Without a rule nothing is known of it: the verdict must not call the window empty.
+        return clocks if self.rule is not None else Clocks(Onset(0.0, math.inf, "right-censored"), clocks.memory)
 
     def _decide(self) -> Decision:
         step, valid, copied, trials = self._history[-1]

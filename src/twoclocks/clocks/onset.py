@@ -34,7 +34,8 @@ class Onset:
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
             raise SettingError("status", self.status, f"use one of {', '.join(get_args(Status))}")
-        if not 0 <= self.lower < self.upper:
+        at_start = self.status == "left-censored" and self.lower == self.upper == 0  # there before the first update
+        if not 0 <= self.lower < self.upper and not at_start:
             raise SettingError("lower", self.lower, f"use a step from 0 to below upper = {self.upper}")
         if math.isinf(self.upper) != (self.status == "right-censored"):
             raise SettingError("upper", self.upper, f"an onset that is {self.status} needs another upper end")
@@ -48,7 +49,7 @@ class Onset:
         if self.status == "right-censored":
             return f"not by {self.lower:,.0f}"
         if self.status == "left-censored":
-            return f"before {self.upper:,.0f}"
+            return f"by {self.upper:,.0f}"
         return f"{self.lower:,.0f}–{self.upper:,.0f}"
 
     def as_json(self) -> dict[str, Any]:

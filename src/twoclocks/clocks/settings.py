@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,11 +33,23 @@ class ClockSettings(Settings):
                 raise SettingError("evaluation.samples", samples, fix)
 
     def memory_level(self, chance: float) -> float:
+        """The copied fraction that counts as memory, where true samples are copies with probability ``chance``."""
         level = self.memory_threshold + (chance if self.above_chance else 0.0)
         if level >= 1 or chance >= level:
             fix = f"a true sample is a copy with chance {chance:.2g}; use fewer training samples or a larger rule"
             raise SettingError("clocks.memory_threshold", self.memory_threshold, fix)
         return level
+
+    def check_chance(self, samples: int, validity: float, copies: float) -> None:
+        """Refuse thresholds that chance alone would cross: they must lie 4 standard errors above its level."""
+        levels = {
+            "rule_threshold": (self.rule_threshold, validity, "uniform symbols are valid"),
+            "memory_threshold": (self.memory_level(copies), copies, "a true sample is a copy"),
+        }
+        for name, (level, chance, what) in levels.items():
+            if level - chance < 4 * math.sqrt(chance * (1 - chance) / samples):
+                fix = f"{what} with chance {chance:.2g}, too close for {samples} samples; raise either"
+                raise SettingError(f"clocks.{name}", getattr(self, name), fix)
 
     def read(
         self,

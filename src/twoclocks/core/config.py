@@ -6,7 +6,7 @@ its range and its check. Errors name the field, the value and the fix.
 
 from __future__ import annotations
 
-import math
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -41,7 +41,7 @@ class Settings:
     """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
 
     def __post_init__(self) -> None:
-        hints = type_hints(self.__class__)
+        hints = get_type_hints(type(self))
         for item in fields(self):
             value = coerce(getattr(self, item.name), hints[item.name], item.name)
             check_limits(value, item)
@@ -50,10 +50,6 @@ class Settings:
 
     def check(self) -> None:
         """Override for conditions that involve several fields; raise SettingError."""
-
-
-def type_hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
 
 
 def check_limits(value: object, item: Field[Any]) -> None:
@@ -93,7 +89,7 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
 
 def coerce_plain(value: Any, hint: Any, name: str) -> Any:
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if abs(value) > sys.float_info.max or value != value:
             raise SettingError(name, value, "use a finite number")
         return float(value)
     if hint is int and not isinstance(value, bool):
@@ -114,11 +110,11 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
     known = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
     for key in mapping:
         if key not in known:
-            raise UnknownNameError(f"{prefix}{key}", key, known)
+            raise UnknownNameError(f"{prefix}{key}", str(key), known)
     arguments: dict[str, Any] = {}
     for name, item in known.items():
         if name in mapping:
-            arguments[name] = build_field(item, type_hints(cls)[name], mapping[name], f"{prefix}{name}")
+            arguments[name] = build_field(item, get_type_hints(cls)[name], mapping[name], f"{prefix}{name}")
         elif item.default is MISSING and item.default_factory is MISSING:
             raise SettingError(f"{prefix}{name}", None, f"it has no default; give {prefix}{name} a value")
     try:
@@ -131,8 +127,8 @@ def build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
     registry: Registry[Any] | None = item.metadata.get("registry")
     if registry is not None and not isinstance(value, registry.base):
         section = {"name": value} if isinstance(value, str) else as_mapping(value, path)
-        if "name" not in section:
-            raise SettingError(f"{path}.name", None, f"name one of {', '.join(registry.names())}")
+        if not isinstance(section.get("name"), str):
+            raise SettingError(f"{path}.name", section.get("name"), f"use one of {', '.join(registry.names())}")
         rest = {key: entry for key, entry in section.items() if key != "name"}
         return build(registry.get(section["name"]), rest, path)
     if registry is None and isinstance(hint, type) and is_dataclass(hint) and not isinstance(value, hint):
@@ -165,7 +161,7 @@ def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
     rows = []
     for item in fields(cls):
         key = f"{path}.{item.name}" if path else item.name
-        hint = type_hints(cls)[item.name]
+        hint = get_type_hints(cls)[item.name]
         if isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
             rows += describe(hint, key)
             continue
@@ -191,6 +187,10 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(base)
     for key, value in change.items():
         old = result.get(key)
+        if isinstance(old, Mapping) and "name" in old and isinstance(value, str):
+            value = {"name": value}  # the short form of a section
+        elif isinstance(old, str) and isinstance(value, Mapping):
+            old = {"name": old}
         if isinstance(old, Mapping) and isinstance(value, Mapping):
             renamed = "name" in value and value["name"] != old.get("name")
             result[key] = dict(value) if renamed else merge(old, value)
@@ -212,13 +212,10 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
             if not queue:
                 raise SettingError(key, None, f"give it a value, as in --{key} VALUE")
             text = queue.pop(0)
-        *sections, leaf = key.split(".")
-        target = nested
-        for section in sections:
-            target = target.setdefault(section, {})
-            if not isinstance(target, dict):
-                raise SettingError(key, text, f"{section} was already given a plain value")
-        target[leaf] = parse_yaml(text, source=f"--{key}")
+        change: Any = parse_yaml(text, source=f"--{key}")
+        for section in reversed(key.split(".")):
+            change = {section: change}
+        nested = merge(nested, change)
     return nested
 
 
@@ -236,19 +233,18 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """YAML's safe subset, where 1e-4 is a number (YAML 1.1 reads it as text) and a repeated key is an error."""
+    """YAML's safe subset with YAML 1.2's numbers: 1e-4 is a number, 020 is twenty, 1:30 and dates are text."""
     import yaml
 
-    loader = strict_loader()(text)
     try:
-        return loader.get_single_data()
+        return strict_loader()(text).get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "unreadable"
+        problem = getattr(error, "problem", None) or "a character that YAML does not allow"
         raise UserError(f"{source}:{where} is not valid YAML ({problem}); check quotes and indentation") from None
-    finally:
-        loader.dispose()
+    except (ValueError, RecursionError):
+        raise UserError(f"{source}: holds a number or a nesting that is too large; check it") from None
 
 
 @cache
@@ -258,8 +254,10 @@ def strict_loader() -> Any:
     import yaml
 
     class StrictLoader(yaml.SafeLoader):
+        """Refuses repeated keys; reads numbers and booleans as YAML 1.2 does."""
+
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key) for key, _ in node.value]
+            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
             for key in keys:
                 if keys.count(key) > 1:
                     raise yaml.constructor.ConstructorError(
@@ -267,6 +265,20 @@ def strict_loader() -> Any:
                     )
             return super().construct_mapping(node, deep)
 
-    number = re.compile(r"^[-+]?(\d[\d_]*)(\.\d*)?([eE][-+]?\d+)$")
-    StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+0123456789"))
+    StrictLoader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    signs_and_digits = list("-+.0123456789")
+    patterns = {
+        "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+        "int": (r"^[-+]?[0-9]+$", signs_and_digits),
+        "float": (
+            r"^[-+]?(?:(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$",
+            signs_and_digits,
+        ),
+    }
+    for name, (pattern, first) in patterns.items():
+        StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(pattern), first)
+    StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value, 10))
     return StrictLoader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -61,6 +62,13 @@ class Experiment:
     def encode(self, rows: Tensor) -> Tensor:
         return self.encoding.encode(self.rule, rows).to(self.device)
 
+    def rehearse(self) -> None:
+        """One gradient without an update: what does not fit into memory fails here, before anything is written."""
+        rows = self.train_rows[torch.arange(self.settings.training.batch) % len(self.train_rows)]
+        generator = torch_stream(self.settings.training.seed, "rehearsal", device=self.device)
+        self.objective.loss(self.network, self.encode(rows), generator).mean().backward()
+        self.optimizer.zero_grad(set_to_none=True)
+
     def train(
         self,
         on_evaluation: Callable[[int, float], None],
@@ -87,6 +95,8 @@ class Experiment:
             # The same noise at every step and for every split: differences are the model's.
             generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
             row[f"loss_{name}"] = float(self.objective.loss(self.network, rows, generator).mean())
+            if not math.isfinite(row[f"loss_{name}"]):
+                raise FloatingPointError(f"the loss on the {name} split is {row[f'loss_{name}']}")
         keep = self.settings.evaluation.keep_samples
         kept = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
         return {**row, "evaluation_seconds": time.perf_counter() - begin}, kept

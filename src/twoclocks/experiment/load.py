@@ -54,7 +54,9 @@ class Run:
         """Columns over the evaluations: ``step``, ``loss``, ``sample_accuracy``, …"""
         rows = list(self.directory.metrics())
         if not rows:
-            raise UserError(f"{self.path}: no evaluation is stored yet; wait for the first one")
+            raise UserError(
+                f"{self.path}: holds no evaluation (status: {self.manifest['status']}); there are no clocks to read"
+            )
         return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in rows[0]}
 
     def metric(self, name: str) -> Metric:

@@ -61,7 +61,9 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
     check_device(settings.training.device)
     with named_memory_errors():
         experiment = Experiment(settings)
+        experiment.rehearse()
     directory = RunDirectory.create(out, experiment.manifest())
+    directory.write_checkpoint(0, experiment.state())
     watch = Stopwatch(settings.schedule, settings.training.steps)
     latest: dict[str, float] | None = None
 
@@ -70,7 +72,10 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
 
     def on_evaluation(step: int, loss: float) -> None:
         nonlocal latest
-        row, kept = experiment.evaluate(step, loss)
+        try:
+            row, kept = experiment.evaluate(step, loss)
+        except FloatingPointError as error:
+            raise DivergedError(step, kept=directory.checkpoint_steps()[-1]) from error
         directory.write_checkpoint(step, experiment.state())
         directory.write_samples(step, kept)
         watch.evaluated(row["evaluation_seconds"])

@@ -60,8 +60,8 @@ class RunSettings(Settings):
         except SettingError as error:
             raise error.inside("data") from None
         self.clocks.check_samples(self.evaluation.samples)
-        self.clocks.memory_level(self.rule.copy_chance(self.data.n))
-        check_schedule(self.schedule, self.training.steps)
+        self.clocks.check_chance(self.evaluation.samples, self.rule.chance(), self.rule.copy_chance(self.data.n))
+        check_schedule(self.schedule, self.training.steps, at_least=self.clocks.sustain)
 
     def check_fit(self) -> None:
         """Model, objective and encoding must speak of the same kind of sample."""
@@ -92,17 +92,23 @@ def preset_names() -> list[str]:
     return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
-def read_preset(name: str) -> dict[str, Any]:
-    """The mapping of a preset or of a YAML file; a file's ``base`` is the preset or file it changes."""
+def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The mapping of a preset or of a YAML file; its ``base`` is the preset, or the file beside it, that it changes."""
     if name in preset_names():
         path = Path(str(files("twoclocks") / "presets" / f"{name}.yaml"))
     elif name.endswith((".yaml", ".yml")):
-        path = Path(name)
+        path = beside / name
     else:
         raise UnknownNameError("preset", name, preset_names())
+    if path in below:
+        raise SettingError("base", name, "the files name each other in a circle; remove one base")
     mapping = read_yaml(path)
     base = mapping.pop("base", None)
-    return merge(read_preset(base), mapping) if base is not None else mapping
+    if base is None:
+        return mapping
+    if not isinstance(base, str):
+        raise SettingError("base", base, f"use a YAML file or one of {', '.join(preset_names())}")
+    return merge(read_preset(base, path.parent, (*below, path)), mapping)
 
 
 def load_settings(preset: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:

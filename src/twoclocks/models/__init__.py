@@ -1,8 +1,11 @@
 """Networks, with their settings beside them; no training in here."""
 
-from twoclocks.models import dit, gpt
+import sys
+
+from twoclocks.core.folders import import_all
 from twoclocks.models.base import MODELS, ModelSettings, parameter_count
 
+import_all(sys.modules[__name__])
 create = MODELS.create
 
-__all__ = ["MODELS", "ModelSettings", "create", "dit", "gpt", "parameter_count"]
+__all__ = ["MODELS", "ModelSettings", "create", "parameter_count"]

@@ -1,9 +1,13 @@
 """Corrupt, measure, sample: one file a process, one loop that samples them all."""
 
+import sys
+
+from twoclocks.core.folders import import_all
 from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import OBJECTIVES, Objective, sample
 from twoclocks.objectives.edm import EDM
 
+import_all(sys.modules[__name__])
 create = OBJECTIVES.create
 
 __all__ = ["EDM", "OBJECTIVES", "Autoregressive", "Objective", "create", "sample"]

@@ -33,14 +33,19 @@ class EDM(Objective):
     sigma_data: float = setting(0.5, "standard deviation that the preconditioning assumes of the data", above=0)
     log_sigma_mean: float = setting(-1.2, "mean of ln σ in training")
     log_sigma_std: float = setting(1.2, "standard deviation of ln σ in training", above=0)
-    sampler_steps: int = setting(35, "noise levels of the sampler", at_least=2)
-    sigma_min: float = setting(0.002, "last noise level of the sampler", above=0)
-    sigma_max: float = setting(80.0, "first noise level of the sampler", above=0)
+    sampler_steps: int = setting(35, "noise levels of the sampler", at_least=2, at_most=10_000)
+    sigma_min: float = setting(0.002, "last noise level of the sampler", above=0, at_most=1e6)
+    sigma_max: float = setting(80.0, "first noise level of the sampler", above=0, at_most=1e6)
     rho: float = setting(7.0, "curvature of the sampler's schedule", above=0)
 
     def check(self) -> None:
         if self.sigma_min >= self.sigma_max:
             raise SettingError("sigma_min", self.sigma_min, f"use a number below sigma_max = {self.sigma_max}")
+        sigmas = self.schedule()
+        if not bool(torch.isfinite(sigmas).all()) or not bool((sigmas[1:] < sigmas[:-1]).all()):
+            raise SettingError(
+                "rho", self.rho, "with it the noise levels do not fall from sigma_max to sigma_min; use about 7"
+            )
 
     def denoiser(self, network: Network) -> Denoiser:
         """D(y; σ) of a raw network F."""
@@ -71,7 +76,7 @@ class EDM(Objective):
     def schedule(self) -> Tensor:
         """σ_0 = sigma_max … σ_{steps−1} = sigma_min, then 0 (float64)."""
         ramp = torch.linspace(0, 1, self.sampler_steps, dtype=torch.float64)
-        first, last = self.sigma_max ** (1 / self.rho), self.sigma_min ** (1 / self.rho)
+        first, last = torch.tensor([self.sigma_max, self.sigma_min], dtype=torch.float64) ** (1 / self.rho)
         return torch.cat([(first + ramp * (last - first)) ** self.rho, torch.zeros(1, dtype=torch.float64)])
 
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -100,13 +105,6 @@ class EDM(Objective):
 
     def finish(self, state: Tensor) -> Tensor:
         return state
-
-    def sample_with(self, denoiser: Denoiser, noise: Tensor) -> Tensor:
-        """Samples of a denoiser given directly, such as an exact oracle."""
-        x = noise * self.sigma_max
-        for level in range(self.levels):
-            x = self.heun_step(denoiser, x, level)
-        return x
 
 
 def like(sigma: Tensor, y: Tensor) -> Tensor:

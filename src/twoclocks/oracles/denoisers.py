@@ -74,7 +74,7 @@ def atanh_product(a: Tensor, b: Tensor) -> Tensor:
 
 def empirical_denoiser(train: Tensor, chunk: int = 4096) -> Denoiser:
     """Uniform on the rows of a binary training set (N, *shape): the memorizing optimum, in pieces of ``chunk`` rows."""
-    signs = 2 * train.reshape(len(train), -1) - 1
+    signs = 2 * train.flatten(1).long() - 1
 
     def denoise(y: Tensor, sigma: Sigma) -> Tensor:
         flat = (y / broadcast(sigma, y) ** 2).reshape(len(y), -1)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
 from twoclocks.experiment import Run, RunSettings, load_run, run
 from twoclocks.store.files import write_json
-from twoclocks.store.provenance import commit, machine, versions
 
 Verdict = Literal["reproduced", "not reproduced", "unfinished"]
 
@@ -50,10 +50,25 @@ def execute(name: str, device: str, work: Path, out: Path, tell: Callable[[str],
     for label, settings in recipe.settings(device).items():
         path = work / label
         runs[label] = load_run(path) if (path / "manifest.json").exists() else run(settings, path)
+        if runs[label].settings != settings:
+            raise UserError(f"{path}: holds a run with other settings; remove it or choose another --work")
         tell(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
-        measured = recipe.measure(runs)
+        measured = judge(recipe, runs)
         write_json(out, record(name, recipe, runs, measured, device))
     return measured
+
+
+def judge(recipe: Recipe, runs: Mapping[str, Run]) -> Measurement:
+    """The recipe's own judgement, except that runs which did not finish decide nothing."""
+    measured = recipe.measure(runs)
+    done = all(one.manifest["status"] == "finished" for one in runs.values())
+    return measured if done else replace(measured, verdict="unfinished")
+
+
+def common(values: Iterable[Any]) -> Any:
+    """The one value that all runs share, or None."""
+    found = list(values)
+    return found[0] if all(value == found[0] for value in found) else None
 
 
 def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measurement, device: str) -> dict[str, Any]:
@@ -66,9 +81,7 @@ def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measure
         "measured": measured.sentence,
         "values": measured.values,
         "command": f"python -m twoclocks.papers {name} --device {device} --work DIR --out results/{name}.json",
-        "commit": commit(),
-        "versions": versions(),
-        "machine": machine(device),
+        **{key: common(one.manifest[key] for one in runs.values()) for key in ("commit", "versions", "machine")},
         "runs": {
             label: {
                 **one.clocks().as_json(),

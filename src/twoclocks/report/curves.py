@@ -46,14 +46,15 @@ class CurvesInfo:
 
 
 def curves_data(run: Run) -> CurvesInfo:
-    columns, settings = run.metrics(), run.settings
+    every, settings = run.metrics(), run.settings
+    columns = {name: values[every["step"] > 0] for name, values in every.items()}  # a log axis has no place for step 0
     fractions = [
         Curve("valid (rule accuracy)", "rule", columns["sample_accuracy"]),
         Curve("copies of training samples", "memory", columns["sample_memorization"]),
         Curve("valid and new", "new", columns["valid_new"], "--"),
     ]
     loosest = f"invalid_{max(settings.evaluation.quantization):g}"
-    if np.nanmax(columns[loosest]) > 0:
+    if (columns[loosest] > 0).any():
         fractions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
     chance_valid, chance_copy = run.metric("sample_accuracy"), run.metric("sample_memorization")
     chances = (
@@ -75,7 +76,9 @@ def curves_data(run: Run) -> CurvesInfo:
         for split, (label, colour, dash) in names.items()
         if f"loss_{split}" in columns
     )
-    return CurvesInfo(run.title, columns["step"], tuple(fractions), chances, thresholds, losses, clocks)
+    return CurvesInfo(
+        f"{settings.name}: {run.title}", columns["step"], tuple(fractions), chances, thresholds, losses, clocks
+    )
 
 
 def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
@@ -126,6 +129,8 @@ def draw_losses(axis: Any, info: CurvesInfo) -> None:
 
 def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
     """The window as a soft area; each clock as the interval in which it struck."""
+    if not len(info.steps):
+        return
     end = float(info.steps[-1])
     window = info.clocks.window
     if window is not None:

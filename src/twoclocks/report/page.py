@@ -49,6 +49,8 @@ def write_report(runs: Sequence[Run], path: Path | str) -> Path:
     from twoclocks.report.theme import style
 
     path = Path(path)
+    if path.suffix != ".html":
+        raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
     if path.is_dir() or not path.parent.is_dir():
         raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
     chapters = [chapter(run, number) for number, run in enumerate(runs, start=1)]
@@ -88,7 +90,7 @@ def flatten(mapping: dict[str, Any], prefix: str = "") -> Any:
 
 def verdict_sentence(one: Chapter) -> str:
     """The result of a run in words."""
-    clocks, title = one.clocks, one.run.title
+    clocks, title = one.clocks, one.curves.title
     if clocks.verdict == "open" and clocks.window is not None:
         begin, end = clocks.window
         until = "to the end of the run" if end == float("inf") else f"to step {end:,.0f}"

@@ -44,7 +44,7 @@ class StripInfo:
 
 
 def strip_data(run: Run, tiles: int = 16) -> StripInfo:
-    """Up to four moments: the first evaluation, the last before τ_rule, the middle of the window, the end."""
+    """Up to four moments: the first evaluation, the last before τ_rule, the middle of the window, the last."""
     moments = []
     for step, label in chosen_steps(run).items():
         decoded, outcome = run.samples(step)
@@ -83,5 +83,5 @@ def chosen_steps(run: Run) -> dict[int, str]:
         begin, end = clocks.window[0], min(clocks.window[1], stored[-1])
         middle = np.sqrt(begin * end)
         chosen[min(stored, key=lambda step: abs(np.log(max(step, 1) / middle)))] = "middle of the window"
-    chosen[stored[-1]] = "end of training"
+    chosen[stored[-1]] = "last evaluation"
     return {step: chosen[step] for step in sorted(chosen) if step in stored}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,9 +54,13 @@ class RunDirectory:
         if not (path / "manifest.json").is_file():
             raise UserError(f"{path}: is not a run directory (no manifest.json); give the folder that a run wrote")
         run = cls(path)
-        version = run.manifest().get("format")
+        manifest = run.manifest()
+        version = manifest.get("format")
         if version != FORMAT:
             raise UserError(f"{path}: has format {version}, this version reads {FORMAT}; use the version that wrote it")
+        missing = [key for key in ("settings", "metrics", "status") if key not in manifest]
+        if missing:
+            raise UserError(f"{path / 'manifest.json'}: lacks {', '.join(missing)}; restore it or run again")
         return run
 
     def manifest(self) -> dict[str, Any]:
@@ -83,13 +88,17 @@ class RunDirectory:
     def metrics(self) -> Iterator[dict[str, float]]:
         """Rows in order; a last line that a crash tore is left out."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+        names: set[str] | None = None
         for number, line in enumerate(lines[:-1]):
             try:
-                row = json.loads(line)
-            except ValueError:
+                row = {key: float("nan") if value is None else value for key, value in json.loads(line).items()}
+                names = names or set(row)
+                if set(row) != names or not all(isinstance(value, int | float) for value in row.values()):
+                    raise ValueError("other columns than the rows before")
+            except (ValueError, AttributeError):
                 raise UserError(f"{path}: line {number + 1} is damaged; restore the file or run again") from None
-            yield {key: float("nan") if value is None else value for key, value in row.items()}
+            yield row
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor], keep: int = 2) -> None:
         """The JSON beside the tensors is written last: without it, or with another hash, there is no checkpoint."""
@@ -104,7 +113,7 @@ class RunDirectory:
                 (self.path / "checkpoints" / f"step-{old:09d}{suffix}").unlink(missing_ok=True)
 
     def checkpoint_steps(self) -> list[int]:
-        return sorted(int(path.stem.removeprefix("step-")) for path in (self.path / "checkpoints").glob("step-*.json"))
+        return steps_in(self.path / "checkpoints", ".json")
 
     def read_checkpoint(self, step: int | None = None) -> Checkpoint:
         """The checkpoint of a step, by default the last; a damaged one is refused."""
@@ -128,13 +137,23 @@ class RunDirectory:
         write_atomic(self.path / "samples" / f"step-{step:09d}.safetensors", save(dict(tensors)))
 
     def sample_steps(self) -> list[int]:
-        found = (self.path / "samples").glob("step-*.safetensors")
-        return sorted(int(path.stem.removeprefix("step-")) for path in found)
+        return steps_in(self.path / "samples", ".safetensors")
 
     def read_samples(self, step: int) -> dict[str, Tensor]:
+        from safetensors import SafetensorError
         from safetensors.torch import load
 
-        return load((self.path / "samples" / f"step-{step:09d}.safetensors").read_bytes())
+        path = self.path / "samples" / f"step-{step:09d}.safetensors"
+        try:
+            return load(path.read_bytes())
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{path}: cannot be read ({error}); restore it or remove it") from None
+
+
+def steps_in(folder: Path, suffix: str) -> list[int]:
+    """The steps for which a folder holds a file; other files are not ours."""
+    found = (re.fullmatch(r"step-(\d+)", path.stem) for path in folder.glob(f"step-*{suffix}"))
+    return sorted(int(match[1]) for match in found if match is not None)
 
 
 def check_free(path: Path) -> None:

@@ -65,6 +65,9 @@ def check_by_enumeration(rule: Rule) -> None:
     valid = rule.is_valid(every)
     assert int(valid.sum()) == rule.count(), f"count() is {rule.count()}, enumeration finds {int(valid.sum())}"
     assert math.isclose(rule.chance(), float(valid.double().mean()), rel_tol=1e-9)
+    if rule.count() <= 1024:
+        drawn = torch.unique(rule.sample(32 * rule.count(), seed=5), dim=0)
+        assert len(drawn) == rule.count(), f"sample reaches {len(drawn)} of {rule.count()} valid arrays"
     for kind, pieces in rule.parts_valid(every).items():
         assert math.isclose(rule.part_chance()[kind], float(pieces.double().mean()), rel_tol=1e-9), kind
 

@@ -20,12 +20,16 @@ def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
     return tuple(sorted({round(first * ratio ** (i / (count - 1))) for i in range(count)}))
 
 
-def check_schedule(schedule: Sequence[int], steps: int) -> tuple[int, ...]:
-    """The schedule itself, if it is a non-empty increasing sequence of steps of the run."""
+def check_schedule(schedule: Sequence[int], steps: int, at_least: int = 1) -> tuple[int, ...]:
+    """The schedule itself, if it increases, ends with the run and has ``at_least`` evaluations."""
     if not schedule:
         raise SettingError("evaluation.steps", list(schedule), "give at least one step, or leave it out")
     if any(later <= earlier for earlier, later in pairwise(schedule)):
         raise SettingError("evaluation.steps", list(schedule), "sort the steps and drop repeated ones")
-    if schedule[-1] > steps or schedule[0] < 0:
-        raise SettingError("evaluation.steps", list(schedule), f"use steps from 0 to training.steps = {steps}")
+    if schedule[-1] != steps or schedule[0] < 0:
+        fix = f"use steps from 0 upwards that end with training.steps = {steps}"
+        raise SettingError("evaluation.steps", list(schedule), fix)
+    if len(schedule) < at_least:
+        fix = f"clocks.sustain = {at_least} needs at least as many evaluations; evaluate more often"
+        raise SettingError("evaluation.steps", list(schedule), fix)
     return tuple(schedule)

@@ -21,14 +21,14 @@ CHECK_EVERY = 50  # steps between two looks at the loss
 class TrainingSettings(Settings):
     """Steps, batch, optimizer and where to run."""
 
-    steps: int = setting(help="optimizer steps", at_least=1)
-    batch: int = setting(256, "samples a step, drawn with replacement", at_least=1)
+    steps: int = setting(help="optimizer steps", at_least=1, at_most=10**12)
+    batch: int = setting(256, "samples a step, drawn with replacement", at_least=1, at_most=10**6)
     optimizer: Literal["adam", "adamw"] = setting("adam", "Adam, or AdamW for decoupled weight decay")
     learning_rate: float = setting(1e-4, "constant step size", above=0)
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N")
-    threads: int = setting(0, "CPU threads; 0 leaves the choice to torch", at_least=0)
+    threads: int = setting(0, "CPU threads; 0 leaves the choice to torch", at_least=0, at_most=256)
     precision: Literal["float32", "tf32"] = setting("float32", "matrix products on the GPU: exact or TF32")
 
 

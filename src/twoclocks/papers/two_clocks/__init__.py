@@ -1,5 +1,7 @@
 """P1, "The two clocks and the innovation window": a recipe a claim."""
 
-from twoclocks.papers.two_clocks import law, order
+import sys
 
-__all__ = ["law", "order"]
+from twoclocks.core.folders import import_all
+
+import_all(sys.modules[__name__])
