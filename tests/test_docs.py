@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from twoclocks.core.config import to_mapping
+from twoclocks.experiment import load_settings
 from twoclocks.rules import RULES
 from twoclocks.testing import check_rule
 
@@ -62,7 +64,16 @@ def test_results_say_where_they_come_from(path: Path) -> None:
     assert result["commit"] and re.fullmatch(r"[0-9a-f]{40}", result["commit"]), "measured on a clean commit"
 
 
+def test_the_demo_trains_in_less_than_five_minutes_on_two_cores() -> None:
+    result = json.loads((ROOT / "results" / "demo_time.json").read_text(encoding="utf-8"))
+    assert result["machine"]["threads"] == 2 and sum(run["seconds"] for run in result["runs"]) < 300
+
+
 def test_the_demo_opens_the_window_for_every_recorded_seed() -> None:
     result = json.loads((ROOT / "results" / "demo_seeds.json").read_text(encoding="utf-8"))
     assert result["seeds"] >= 5 and set(result["open"].values()) == {result["seeds"]}
+    for run in result["runs"]:  # the presets are still the ones that were measured, seeds and threads apart
+        seeds = {"training": {"seed": run["seed"], "threads": 1}, "data": {"seed": run["seed"]}}
+        settings = load_settings(run["name"], {**seeds, "evaluation": {"seed": run["seed"]}})
+        assert to_mapping(settings) == run["settings"], run["name"]
     assert all(run["copy_chance"] < 0.05 and run["tau_mem"]["status"] == "observed" for run in result["runs"])

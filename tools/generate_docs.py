@@ -68,7 +68,21 @@ def demo_seeds() -> str:
     return "\n".join(rows)
 
 
-PARTS: dict[str, Callable[[], str]] = {"file tree": file_tree, "reproduced": reproduced, "demo seeds": demo_seeds}
+def demo_time() -> str:
+    """How long the demo trains, from one run on a quiet machine."""
+    result = json.loads((ROOT / "results" / "demo_time.json").read_text(encoding="utf-8"))
+    seconds = {run["model"]: run["seconds"] for run in result["runs"]}
+    words = ", ".join(f"{model} {time:.0f} s" for model, time in seconds.items())
+    threads = result["machine"]["threads"]
+    return f"Training time, evaluations included, on {threads} CPU threads: {words} (`results/demo_time.json`)."
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "file tree": file_tree,
+    "reproduced": reproduced,
+    "demo seeds": demo_seeds,
+    "demo time": demo_time,
+}
 
 
 def fill(text: str) -> str:
