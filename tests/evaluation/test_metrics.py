@@ -63,11 +63,13 @@ def test_quantization_thresholds() -> None:
     assert row["quantization_distance"] == pytest.approx(0.35)
 
 
-def test_chance_levels_are_what_true_samples_and_cube_samples_give() -> None:
-    n = 200_000
-    rule_row, cube_row = EVALUATE(decoded(RULE.sample(n, 9))), EVALUATE(decoded(cube_set(RULE, n, 9)))
+@pytest.mark.parametrize(("group", "rows"), [(3, 20), (6, 4)])
+def test_chance_levels_are_what_true_samples_and_cube_samples_give(group: int, rows: int) -> None:
+    n, rule = 200_000, Parity(length=12, group=group)
+    evaluate = Evaluator(rule, training_set(rule, rows, seed=0), EvaluationSettings())
+    rule_row, cube_row = evaluate(decoded(rule.sample(n, 9))), evaluate(decoded(cube_set(rule, n, 9)))
     checked = 0
-    for metric in EVALUATE.metrics():
+    for metric in evaluate.metrics():
         for chance, row in ((metric.chance_rule, rule_row), (metric.chance_cube, cube_row)):
             if chance is not None:
                 assert row[metric.name] == pytest.approx(chance, abs=4 / math.sqrt(n)), metric

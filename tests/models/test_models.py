@@ -68,6 +68,7 @@ def test_dit_tells_positions_apart() -> None:
     network = randomised(models.create("dit", width=32, depth=2, heads=2), (1, 3, 4), 2)
     x, label = torch.randn(2, 1, 3, 4), torch.zeros(2)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    network.requires_grad_(False)
     permuted = network(x.flatten(2)[:, :, order].reshape(x.shape), label).flatten(2)
     assert float((permuted - network(x, label).flatten(2)[:, :, order]).abs().max()) > 1e-3
 

@@ -61,6 +61,35 @@ def test_training_in_two_halves_is_the_same_run() -> None:
     assert torch.equal(weights(network), run((30,)))
 
 
+class Recorder(nn.Module):
+    """Remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        self.seen.append(tokens[:, 1:])
+        return torch.zeros(*tokens.shape, 2) + self.weight
+
+
+def test_every_step_draws_its_own_batch_and_all_rows_are_seen() -> None:
+    network, rows = Recorder(), data.training_set(RULE, 16)
+    train(
+        network,
+        make_optimizer(network, SETTINGS),
+        objectives.Autoregressive(),
+        rows,
+        SETTINGS,
+        (30,),
+        lambda s, x: None,
+    )
+    assert len(network.seen) == 30 and all(len(batch) == 8 for batch in network.seen)
+    assert len({batch.numpy().tobytes() for batch in network.seen}) == 30
+    assert len(torch.unique(torch.cat(network.seen), dim=0)) == len(torch.unique(rows[:, :-1], dim=0))
+
+
 def test_schedule_is_followed_and_loss_is_the_mean_since_the_last_call() -> None:
     def losses(schedule: tuple[int, ...]) -> dict[int, float]:
         found: dict[int, float] = {}
