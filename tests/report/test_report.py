@@ -148,7 +148,12 @@ def test_states_between_symbols_come_first() -> None:
 def test_verdict_in_words_and_drawn(tiny_dit: Run, clocks: Clocks, words: str) -> None:
     one = chapter(tiny_dit, 1)
     other = replace(one, curves=replace(one.curves, clocks=clocks))
-    assert words in verdict_sentence(other)
+    sentence = verdict_sentence(other)
+    assert words in sentence
+    if clocks.window is not None:
+        columns = tiny_dit.metrics()
+        inside = (columns["step"] >= clocks.window[0]) & (columns["step"] <= clocks.window[1])
+        assert f"{columns['valid_new'][inside].mean():.0%} of the samples are valid and new" in sentence
     draw_curves([other.curves])
 
 

@@ -39,10 +39,20 @@ class CurvesInfo:
     title: str
     steps: Floats
     fractions: tuple[Curve, ...]
+    valid_new: Floats
     chances: tuple[Level, ...]
     thresholds: tuple[Level, ...]
     losses: tuple[Curve, ...]
     clocks: Clocks
+
+    @property
+    def new_in_window(self) -> float | None:
+        """Mean fraction of valid and new samples over the evaluations inside the window."""
+        if self.clocks.window is None:
+            return None
+        begin, end = self.clocks.window
+        inside = (self.steps >= begin) & (self.steps <= end)
+        return float(self.valid_new[inside].mean()) if inside.any() else None
 
 
 def curves_data(run: Run) -> CurvesInfo:
@@ -77,7 +87,14 @@ def curves_data(run: Run) -> CurvesInfo:
         if f"loss_{split}" in columns
     )
     return CurvesInfo(
-        f"{settings.name}: {run.title}", columns["step"], tuple(fractions), chances, thresholds, losses, clocks
+        f"{settings.name}: {run.title}",
+        columns["step"],
+        tuple(fractions),
+        columns["valid_new"],
+        chances,
+        thresholds,
+        losses,
+        clocks,
     )
 
 

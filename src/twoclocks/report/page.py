@@ -94,7 +94,9 @@ def verdict_sentence(one: Chapter) -> str:
     if clocks.verdict == "open" and clocks.window is not None:
         begin, end = clocks.window
         until = "to the end of the run" if end == float("inf") else f"to step {end:,.0f}"
-        return f"{title}: the window is open from step {begin:,.0f} {until}. In it, samples obey the rule and are new."
+        new = one.curves.new_in_window
+        share = "" if new is None else f" In it, {new:.0%} of the samples are valid and new."
+        return f"{title}: the window is open from step {begin:,.0f} {until}.{share}"
     if clocks.verdict == "empty":
         return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned."
     return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
