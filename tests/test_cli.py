@@ -22,7 +22,7 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "unknown key": (["--training.learning_rat", "1e-3"], ["training.learning_rat", "did you mean 'learning_rate'"]),
     "unknown section": (["--trainin.steps", "5"], ["trainin", "did you mean 'training'"]),
     "unknown component": (["--rule.name", "party"], ["rule.name", "'party'", "did you mean 'parity'"]),
-    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "number"]),
+    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "use a number"]),
     "quoted number": (["--data.n", "'24'"], ["data.n", "'24'", "without quotes"]),
     "fraction for a count": (["--data.n", "24.5"], ["data.n", "24.5", "whole number"]),
     "learning rate zero": (["--training.learning_rate", "0"], ["training.learning_rate", "0", "above 0"]),
@@ -142,6 +142,8 @@ def test_run_then_clocks_then_report(work: Path, capsys: pytest.CaptureFixture[s
     assert main(["clocks", "runs/mine", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)[0]
     assert again["tau_rule"] == result["tau_rule"] and again["tau_mem"] == result["tau_mem"]
+    assert main(["clocks", "runs", "--json"]) == 0  # a folder of runs
+    assert json.loads(capsys.readouterr().out)[0]["last"]["step"] == 40
     assert main(["clocks", "runs/mine"]) == 0
     assert "τ_rule" in capsys.readouterr().out
     assert main(["report", "runs/mine", "--out", "page.html"]) == 0
@@ -211,8 +213,10 @@ def test_lists(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip()
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["list", "nonsense"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], ["--version"], ["list", "nonsense"], ["demo", "--help"]]
+)
 def test_help_and_usage_come_from_a_fresh_process(words: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-m", "twoclocks.cli", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "twoclocks", *words], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert done.returncode == (2 if "nonsense" in words else 0)

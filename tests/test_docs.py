@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from twoclocks.core.config import to_mapping
-from twoclocks.experiment import load_settings
+from twoclocks.experiment import load_settings, run
 from twoclocks.rules import RULES
 from twoclocks.testing import check_rule
 
@@ -41,14 +41,28 @@ def test_readme_example_runs_in_eight_lines(capsys: pytest.CaptureFixture[str]) 
     assert "untrained" in capsys.readouterr().out
 
 
-def test_the_rule_of_the_contributing_page_passes_its_contract() -> None:
+def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_path: Path) -> None:
     (code,) = code_blocks(ROOT / "CONTRIBUTING.md")
-    space: dict[str, object] = {"__name__": "contributing"}
+    name = "example_of_the_page"  # the page's own name may be taken by someone who followed it
     try:
-        exec(compile(code, "CONTRIBUTING.md", "exec", dont_inherit=True), space)
-        check_rule(RULES.create("all_equal", length=5))
+        exec(compile(code.replace('"palindrome"', f'"{name}"'), "CONTRIBUTING.md", "exec", dont_inherit=True), {})
+        check_rule(RULES.create(name, half=4))
+        (command,) = re.findall(r"twoclocks run (demo-gpt) .*(--rule\.name palindrome --rule\.half 12)", CONTRIBUTING)
+        words = command[1].replace("palindrome", name).split()
+        fast = ["--training.steps", "20", "--evaluation.first", "5", "--evaluation.evaluations", "4"]
+        done = run(load_settings(command[0], [*words, *fast]), tmp_path / "run")
+        assert "pair_accuracy" in done.metrics()
     finally:
-        RULES._members.pop("all_equal", None)
+        RULES._members.pop(name, None)
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def test_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of the page are one program."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile("\n".join(code_blocks(ROOT / "docs" / "python.md")), "python.md", "exec"), {})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -72,8 +86,8 @@ def test_the_demo_trains_in_less_than_five_minutes_on_two_cores() -> None:
 def test_the_demo_opens_the_window_for_every_recorded_seed() -> None:
     result = json.loads((ROOT / "results" / "demo_seeds.json").read_text(encoding="utf-8"))
     assert result["seeds"] >= 5 and set(result["open"].values()) == {result["seeds"]}
-    for run in result["runs"]:  # the presets are still the ones that were measured, seeds and threads apart
-        seeds = {"training": {"seed": run["seed"], "threads": 1}, "data": {"seed": run["seed"]}}
-        settings = load_settings(run["name"], {**seeds, "evaluation": {"seed": run["seed"]}})
-        assert to_mapping(settings) == run["settings"], run["name"]
+    for row in result["runs"]:  # the presets are still the ones that were measured, seeds and threads apart
+        seeds = {"training": {"seed": row["seed"], "threads": 1}, "data": {"seed": row["seed"]}}
+        settings = load_settings(row["name"], {**seeds, "evaluation": {"seed": row["seed"]}})
+        assert to_mapping(settings) == row["settings"], row["name"]
     assert all(run["copy_chance"] < 0.05 and run["tau_mem"]["status"] == "observed" for run in result["runs"])

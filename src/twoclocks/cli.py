@@ -76,16 +76,16 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--json", action="store_true", help="print the result as JSON")
 
     run = add("run", run_command, "train and evaluate one model as a preset or a YAML file says", True)
-    run.add_argument("preset", help="a preset (see 'twoclocks list presets') or a YAML file")
+    run.add_argument("preset", help="a preset (see 'twoclocks list presets') or a YAML file; settings come after it")
     run.add_argument("--out", type=Path, help="run directory (default: runs/NAME)")
     run.add_argument("--json", action="store_true", help="print the result as JSON")
 
     clocks = add("clocks", clocks_command, "print the clocks of finished or running runs")
-    clocks.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories")
+    clocks.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or folders of them")
     clocks.add_argument("--json", action="store_true", help="print them as JSON")
 
     report = add("report", report_command, "write a page about one or several runs")
-    report.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories")
+    report.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or folders of them")
     report.add_argument("--out", type=Path, default=Path("report.html"), help="the page to write")
 
     listing = add("list", list_command, "show what is registered: presets, rules, models, settings, …")
@@ -137,8 +137,9 @@ def clocks_command(arguments: argparse.Namespace) -> None:
     from twoclocks.experiment import load_run
     from twoclocks.report.console import show_clocks
     from twoclocks.report.summary import summarise
+    from twoclocks.store import runs_in
 
-    runs = [load_run(path) for path in arguments.runs]
+    runs = [load_run(path) for folder in arguments.runs for path in runs_in(folder)]
     if arguments.json:
         print(json.dumps([summarise(run) for run in runs], indent=2))
     else:
@@ -148,8 +149,10 @@ def clocks_command(arguments: argparse.Namespace) -> None:
 def report_command(arguments: argparse.Namespace) -> None:
     from twoclocks.experiment import load_run
     from twoclocks.report.page import write_report
+    from twoclocks.store import runs_in
 
-    print(write_report([load_run(path) for path in arguments.runs], arguments.out))
+    runs = [load_run(path) for folder in arguments.runs for path in runs_in(folder)]
+    print(write_report(runs, arguments.out))
 
 
 def list_command(arguments: argparse.Namespace) -> None:

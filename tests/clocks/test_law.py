@@ -78,6 +78,7 @@ def test_onsets_that_say_nothing_do_no_harm() -> None:
         ([64, 128, 256], [Onset(9, math.inf, "right-censored")] * 3, "not identified"),
         ([64, 128, 256], [Onset(1, 2, "observed")] * 2, "one a size"),
         ([64, 128, 256], [Onset(0, 0, "left-censored"), Onset(1, 2, "observed"), Onset(1, 2, "observed")], "step 0"),
+        ([64, 128, 256], [10, 20, 30], "Onset objects"),
         ([0, 128, 256], [Onset(1, 2, "observed")] * 3, "positive"),
     ],
 )

@@ -50,6 +50,27 @@ def test_repeated_training_rows_count_once_and_impossible_thresholds_are_refused
         tc.Monitor(rule=RULE, train=tc.data.training_set(RULE, n=1000))
 
 
+def test_a_refused_observation_leaves_the_monitor_as_it_was() -> None:
+    monitor = tc.Monitor(rule=RULE, train=TRAIN)
+    with pytest.raises(UserError, match="nothing was observed"):
+        monitor.clocks()
+    monitor.observe(2, TRAIN)
+    for step in (2.5, -1, 2):
+        with pytest.raises(UserError, match="step"):
+            monitor.observe(step, TRAIN)  # type: ignore[arg-type]
+    assert monitor.observe(3, TRAIN).step == 3
+
+
+def test_what_does_not_fit_is_refused_at_once() -> None:
+    for words in (
+        {"rule": "parity"},
+        {"rule": tc.rules.create("parity", length=26, group=2)},
+        {"settings": {"sustain": 1}},
+    ):
+        with pytest.raises(UserError):
+            tc.Monitor(train=TRAIN, **words)  # type: ignore[arg-type]
+
+
 def test_observations_from_step_zero_on_work() -> None:
     monitor = tc.Monitor(train=TRAIN)
     for step in (0, 1, 2):

@@ -74,6 +74,8 @@ def test_trials_may_differ_between_evaluations() -> None:
         (([1, 2], [1, 1], 10, 0.0), "threshold"),
         (([1, 2], [1, 1], 10, 1.0), "threshold"),
         (([1, 2], [1, 1], 10, 0.5, 0), "sustain"),
+        (([1, 2], [1, 1], 10, 0.5, 1.5), "sustain"),
+        (([1, 2, 3], [1, 1, 1], [10, 10], 0.5), "trials"),
     ],
 )
 def test_bad_series_are_refused(arguments: tuple[object, ...], word: str) -> None:
@@ -102,7 +104,7 @@ def never(last: float) -> Onset:
     ("rule", "memory", "verdict", "window"),
     [
         (seen(10, 20), seen(40, 50), "open", (20, 40)),
-        (seen(10, 20), seen(20, 30), "open", (20, 20)),
+        (seen(10, 20), seen(20, 30), "open", (20, 20)),  # one evaluation is surely inside
         (seen(40, 50), seen(10, 20), "empty", None),
         (seen(10, 20), seen(10, 20), "unknown", None),
         (seen(10, 20), never(90), "open", (20, math.inf)),

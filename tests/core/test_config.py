@@ -46,7 +46,6 @@ def test_round_trip_through_plain_mapping() -> None:
         ({"count": 3, "marks": [1, -1]}, ["marks", "-1", "at least 0"]),
         ({"count": 3, "flag": "yes"}, ["flag", "'yes'", "true or false"]),
         ({"count": 3, "inner": {"rate": 10**400}}, ["inner.rate", "finite"]),
-        ({}, ["count", "no default"]),
     ],
 )
 def test_bad_value_names_field_value_and_fix(mapping: dict[str, object], words: list[str]) -> None:
@@ -54,6 +53,11 @@ def test_bad_value_names_field_value_and_fix(mapping: dict[str, object], words: 
         build(Outer, mapping)
     assert all(word in str(caught.value) for word in words), str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_missing_value_is_called_missing() -> None:
+    with pytest.raises(UserError, match="count: it is missing"):
+        build(Outer, {})
 
 
 def test_unknown_key_offers_the_nearest_one() -> None:

@@ -12,7 +12,7 @@ import torch
 
 import twoclocks as tc
 from twoclocks.core.config import build, to_mapping
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
 from twoclocks.core.seeds import torch_stream
 from twoclocks.experiment import Experiment, Progress, Run, RunSettings, load_run, load_settings, preset_names, run
@@ -62,6 +62,12 @@ def test_stored_samples_are_what_the_metrics_were_computed_from(tiny_gpt: Run) -
     assert decoded.symbols.shape == (20, 8)
     assert outcome.copied.tolist() == is_member(decoded.symbols, train, 2).tolist()
     assert outcome.valid.tolist() == tiny_gpt.settings.rule.is_valid(decoded.symbols).tolist()
+
+
+def test_unknown_metric_names_the_known_ones(tiny_gpt: Run) -> None:
+    assert tiny_gpt.metric("sample_accuracy").chance_cube == 2.0**-4
+    with pytest.raises(UserError, match="did you mean 'sample_accuracy'"):
+        tiny_gpt.metric("sample_acuracy")
 
 
 def test_clocks_are_read_from_the_stored_counts(tiny_gpt: Run) -> None:

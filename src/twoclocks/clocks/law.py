@@ -43,6 +43,8 @@ def fit_law(sizes: Sequence[int], onsets: Sequence[Onset]) -> Law:
     """
     if len(sizes) != len(onsets):
         raise UserError(f"onsets: {len(onsets)} for {len(sizes)} sizes; give one a size")
+    if not all(isinstance(one, Onset) for one in onsets):
+        raise UserError("onsets: give Onset objects, as from tc.clocks.onset or run.clocks().memory")
     if min(sizes, default=0) < 1:
         raise UserError("sizes: they must be positive numbers; give the number of training samples of each run")
     if len(set(sizes)) < 3:

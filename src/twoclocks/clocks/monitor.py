@@ -45,6 +45,12 @@ class Monitor:
 
     def __init__(self, train: Any, rule: Any | None = None, settings: ClockSettings | None = None) -> None:
         self.rule, self.settings = rule, settings if settings is not None else ClockSettings()
+        if rule is not None and not callable(getattr(rule, "is_valid", None)):
+            raise UserError(f"rule: {rule!r} is not a rule; make one with tc.rules.create")
+        if not isinstance(self.settings, ClockSettings):
+            raise UserError(f"settings: {self.settings!r} is not allowed; use tc.clocks.ClockSettings(…)")
+        if rule is not None:
+            rule.is_valid(train)  # its shape must fit, and the error should come now
         self._train = np.unique(as_rows(train, "train"), axis=0)
         self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the middle of a training loop
         self._history: list[tuple[int, int, int, int]] = []  # step, valid, copied, trials
@@ -55,6 +61,8 @@ class Monitor:
 
     def observe(self, step: int, samples: Any) -> Decision:
         """Take the samples of one step; steps must increase."""
+        if not isinstance(step, int | np.integer) or step < 0:
+            raise UserError(f"step: {step!r} is not allowed; use a whole number of at least 0")
         if self._history and step <= self._history[-1][0]:
             raise UserError(f"step: {step} is not after the last one, {self._history[-1][0]}; observe in order")
         rows = as_rows(samples, "samples")
@@ -67,6 +75,8 @@ class Monitor:
         return self._decide()
 
     def clocks(self) -> Clocks:
+        if not self._history:
+            raise UserError("clocks: nothing was observed yet; call observe first")
         steps, valid, copied, trials = (list(column) for column in zip(*self._history, strict=True))
         clocks = self.settings.read(steps, valid, copied, trials, self.copy_chance or 0.0)
         # Without a rule nothing is known of it: the verdict must not call the window empty.

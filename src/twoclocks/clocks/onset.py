@@ -75,7 +75,7 @@ def onset(
     step, rate = checked_series(steps, hits, trials)
     if not 0 < threshold < 1:
         raise SettingError("threshold", threshold, "use a number between 0 and 1")
-    if sustain < 1:
+    if not isinstance(sustain, int) or sustain < 1:
         raise SettingError("sustain", sustain, "use a whole number of at least 1")
     above = rate > threshold
     crossings = np.flatnonzero(above)
@@ -105,11 +105,13 @@ def checked_series(
     steps: Any, hits: Any, trials: Any
 ) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
     step, hit = np.asarray(steps, dtype=np.float64), np.asarray(hits, dtype=np.float64)
-    trial = np.broadcast_to(np.asarray(trials, dtype=np.float64), step.shape)
+    trial = np.asarray(trials, dtype=np.float64)
     if step.ndim != 1 or len(step) == 0:
         raise UserError("steps: the series is empty; give at least one evaluation")
     if hit.shape != step.shape:
         raise UserError(f"hits: {len(hit)} values for {len(step)} steps; give one a step")
+    if trial.ndim and trial.shape != step.shape:
+        raise UserError(f"trials: {len(trial)} values for {len(step)} steps; give one number, or one a step")
     if (np.diff(step) <= 0).any():
         raise UserError("steps: they do not increase; sort the evaluations and drop repeated steps")
     if not np.isfinite(step).all() or not np.isfinite(hit).all():

@@ -41,7 +41,9 @@ class Clocks:
         if self.window is None:
             return self.verdict
         begin, end = self.window
-        return f"open {begin:,.0f}–{end:,.0f}" if end != float("inf") else f"open from {begin:,.0f}, no end seen"
+        if end == float("inf"):
+            return f"open from {begin:,.0f}, no end seen"
+        return f"open {begin:,.0f}–{end:,.0f}" if end > begin else f"open at {begin:,.0f}"
 
     def as_json(self) -> dict[str, Any]:
         window = self.window

@@ -100,7 +100,8 @@ def coerce_plain(value: Any, hint: Any, name: str) -> Any:
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    note = " (it is text; write it without quotes)" if isinstance(value, str) and hint in (int, float) else ""
+    numeric = isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit()
+    note = " (it is text; write it without quotes)" if numeric and hint in (int, float) else ""
     raise SettingError(name, value, f"use {words.get(hint, str(hint))}{note}")
 
 
@@ -116,7 +117,7 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
         if name in mapping:
             arguments[name] = build_field(item, get_type_hints(cls)[name], mapping[name], f"{prefix}{name}")
         elif item.default is MISSING and item.default_factory is MISSING:
-            raise SettingError(f"{prefix}{name}", None, f"it has no default; give {prefix}{name} a value")
+            raise UserError(f"{prefix}{name}: it is missing and has no default; give it a value")
     try:
         return cls(**arguments)
     except SettingError as error:
@@ -210,7 +211,7 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
         key, equals, text = word[2:].partition("=")
         if not equals:
             if not queue:
-                raise SettingError(key, None, f"give it a value, as in --{key} VALUE")
+                raise UserError(f"{key}: its value is missing; write --{key} VALUE")
             text = queue.pop(0)
         change: Any = parse_yaml(text, source=f"--{key}")
         for section in reversed(key.split(".")):

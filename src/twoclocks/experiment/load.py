@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import build
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import training_set
 from twoclocks.evaluation.metrics import Evaluator, Metric, Outcome, counts
@@ -61,7 +61,10 @@ class Run:
 
     def metric(self, name: str) -> Metric:
         """Meaning and chance levels of a column."""
-        return next(Metric(**entry) for entry in self.manifest["metrics"] if entry["name"] == name)
+        known = {entry["name"]: entry for entry in self.manifest["metrics"]}
+        if name not in known:
+            raise UnknownNameError("metric", name, known)
+        return Metric(**known[name])
 
     def clocks(self) -> Clocks:
         columns = self.metrics()

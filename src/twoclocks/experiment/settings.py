@@ -70,7 +70,8 @@ class RunSettings(Settings):
             if part is not None and part.kind != kind:
                 fitting = [name for name, cls in registry.items() if cls.kind == kind]
                 objective = OBJECTIVES.name_of(self.objective)
-                fix = f"objective.name = {objective} needs {kind}; use one of {', '.join(fitting)}"
+                names = ", ".join(fitting)
+                fix = f"objective.name = {objective} needs {kind}; use one of {names}, or another objective.name"
                 raise SettingError(f"{section}.name", registry.name_of(part), fix)
         assert self.encoding is not None
         try:

@@ -15,7 +15,7 @@ assert two_clocks.__doc__  # importing the folder registers its recipes
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m twoclocks.papers", description=__doc__)
     parser.add_argument("name", choices=RECIPES.names())
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", default="cuda", help="cpu, cuda or cuda:N")
     parser.add_argument("--work", type=Path, required=True, help="folder for the runs; finished ones are not repeated")
     parser.add_argument("--out", type=Path, required=True, help="the result to write")
     arguments = parser.parse_args()

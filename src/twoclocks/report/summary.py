@@ -17,7 +17,7 @@ def summarise(run: Run) -> dict[str, Any]:
         **run.clocks().as_json(),
         "copy_chance": settings.rule.copy_chance(settings.data.n),
         "validity_chance": settings.rule.chance(),
-        "last": {name: none_if_nan(float(values[-1])) for name, values in columns.items()},
+        "last": {name: plain_number(float(values[-1])) for name, values in columns.items()},
         "seeds": {
             "training": settings.training.seed,
             "data": settings.data.seed,
@@ -26,5 +26,8 @@ def summarise(run: Run) -> dict[str, Any]:
     }
 
 
-def none_if_nan(value: float) -> float | None:
-    return None if value != value else value
+def plain_number(value: float) -> float | int | None:
+    """JSON has no NaN; steps and trials are whole numbers."""
+    if value != value:
+        return None
+    return int(value) if value.is_integer() else value

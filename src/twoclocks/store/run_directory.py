@@ -156,6 +156,13 @@ def steps_in(folder: Path, suffix: str) -> list[int]:
     return sorted(int(match[1]) for match in found if match is not None)
 
 
+def runs_in(folder: Path) -> list[Path]:
+    """The folder itself if it is a run, else the runs directly inside it; if there are none, itself, for its error."""
+    if (folder / "manifest.json").exists():
+        return [folder]
+    return sorted(path.parent for path in folder.glob("*/manifest.json")) or [folder]
+
+
 def check_free(path: Path) -> None:
     """Refuse an output folder that holds a run or anything else, before anything is written."""
     if (path / "manifest.json").exists():

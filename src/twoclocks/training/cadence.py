@@ -30,6 +30,6 @@ def check_schedule(schedule: Sequence[int], steps: int, at_least: int = 1) -> tu
         fix = f"use steps from 0 upwards that end with training.steps = {steps}"
         raise SettingError("evaluation.steps", list(schedule), fix)
     if len(schedule) < at_least:
-        fix = f"clocks.sustain = {at_least} needs at least as many evaluations; evaluate more often"
+        fix = f"clocks.sustain = {at_least} needs as many; raise evaluation.evaluations or lower evaluation.first"
         raise SettingError("evaluation.steps", list(schedule), fix)
     return tuple(schedule)
