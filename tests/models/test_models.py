@@ -74,7 +74,7 @@ def test_dit_tells_positions_apart() -> None:
 
 
 def test_gpt_is_causal() -> None:
-    network = randomised(models.create("gpt", width=32, depth=2, heads=2), (10,), 3)
+    network = randomised(models.create("gpt", width=32, depth=2, heads=2), (10,), 3).requires_grad_(False)
     tokens = torch.randint(3, (4, 10))
     changed = tokens.clone()
     changed[:, 6] = (changed[:, 6] + 1) % 3
