@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,12 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 def test_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of the page are one program."""
     monkeypatch.chdir(tmp_path)
-    exec(compile("\n".join(code_blocks(ROOT / "docs" / "python.md")), "python.md", "exec"), {})
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(code_blocks(ROOT / "docs" / "python.md")), "python.md", "exec"), names)
+    assert names["run"].metrics()["step"][-1] == 30
+    assert names["decision"].phase == "rule" and names["decision"].step == 500
+    assert (names["onset"].lower, names["onset"].upper) == (20, 40)
+    assert names["law"].alpha == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -64,12 +64,12 @@ def test_clocks_do_not_import_torch() -> None:
 @pytest.mark.parametrize("module", ["twoclocks", "twoclocks.clocks", "twoclocks.cli"])
 def test_light_modules_do_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_training_core_loads_no_drawing_library() -> None:
     code = "import sys, twoclocks.experiment; assert not {'matplotlib', 'jinja2', 'torchvision'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_nothing_that_can_run_foreign_code_is_called() -> None:

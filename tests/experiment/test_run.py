@@ -127,6 +127,15 @@ def test_interrupted_run_says_so_and_can_be_read(tmp_path: Path, tiny_gpt: Run) 
     assert done.clocks().rule is not None
 
 
+def test_a_run_that_fails_is_not_called_interrupted(tmp_path: Path, tiny_gpt: Run) -> None:
+    def fail(progress: Progress) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        run(tiny_gpt.settings, tmp_path / "run", fail)
+    assert load_run(tmp_path / "run").manifest["status"] == "failed"
+
+
 def test_observer_hears_of_progress_and_the_time_left(tmp_path: Path, tiny_gpt: Run) -> None:
     heard: list[Progress] = []
     run(tiny_gpt.settings, tmp_path / "run", heard.append)

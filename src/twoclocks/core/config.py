@@ -139,7 +139,7 @@ def build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
 
 def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SettingError(path, value, f"it is a section; set its fields, as in {path}.name")
+        raise SettingError(path, value, f"it is a section; set its fields one by one, as in {path}.FIELD")
     return value
 
 

@@ -72,28 +72,33 @@ def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progr
 
     def on_evaluation(step: int, loss: float) -> None:
         nonlocal latest
+        begin = watch.seconds
         try:
             row, kept = experiment.evaluate(step, loss)
         except FloatingPointError as error:
             raise DivergedError(step, kept=directory.checkpoint_steps()[-1]) from error
         directory.write_checkpoint(step, experiment.state())
         directory.write_samples(step, kept)
-        watch.evaluated(row["evaluation_seconds"])
         latest = {**row, "seconds": watch.seconds}
         directory.append_metrics(latest)
+        watch.evaluated(watch.seconds - begin)
         tell(step, loss, evaluated=True)
 
     try:
         with named_memory_errors():
             experiment.train(on_evaluation, lambda step, loss: tell(step, loss, evaluated=False))
-    except DivergedError as error:
-        directory.set_status("diverged", reason=str(error), seconds=watch.seconds)
-        raise
     except BaseException as error:
-        directory.set_status("interrupted", reason=f"{type(error).__name__}: {error}")
+        directory.set_status(ending(error), reason=f"{type(error).__name__}: {error}", seconds=watch.seconds)
         raise
     directory.set_status("finished", seconds=watch.seconds)
     return load_run(out)
+
+
+def ending(error: BaseException) -> str:
+    """The status of a run that ended with an error: the model's, ours, or a person's wish."""
+    if isinstance(error, DivergedError):
+        return "diverged"
+    return "failed" if isinstance(error, Exception) else "interrupted"
 
 
 @contextmanager
