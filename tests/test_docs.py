@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from twoclocks.core.config import to_mapping
-from twoclocks.experiment import load_settings, run
+from twoclocks.core.config import build
+from twoclocks.experiment import RunSettings, load_settings, run
 from twoclocks.rules import RULES
 from twoclocks.testing import check_rule
 
@@ -95,5 +95,5 @@ def test_the_demo_opens_the_window_for_every_recorded_seed() -> None:
     for row in result["runs"]:  # the presets are still the ones that were measured, seeds and threads apart
         seeds = {"training": {"seed": row["seed"], "threads": 1}, "data": {"seed": row["seed"]}}
         settings = load_settings(row["name"], {**seeds, "evaluation": {"seed": row["seed"]}})
-        assert to_mapping(settings) == row["settings"], row["name"]
+        assert build(RunSettings, row["settings"]) == settings, row["name"]
     assert all(run["copy_chance"] < 0.05 and run["tau_mem"]["status"] == "observed" for run in result["runs"])

@@ -8,27 +8,12 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from twoclocks import data, models, objectives, oracles
-from twoclocks.core.rows import is_member
+from twoclocks import models, oracles
 from twoclocks.objectives import EDM, sample
 from twoclocks.objectives.edm import Denoiser
 from twoclocks.rules import Parity
 from twoclocks.testing import check_objective
 from twoclocks.testing.contracts import randomised
-
-
-def as_network(edm: EDM, denoiser: Denoiser) -> objectives.base.Network:
-    """The raw network F whose preconditioned form is the given denoiser: F = (D − c_skip y)/c_out."""
-
-    def network(scaled: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-        sigma = (4 * label).exp().reshape(-1, *[1] * (scaled.dim() - 1))
-        variance = sigma**2 + edm.sigma_data**2
-        y = scaled * variance.sqrt()
-        return (denoiser(y, (4 * label).exp()) - edm.sigma_data**2 / variance * y) / (
-            sigma * edm.sigma_data / variance.sqrt()
-        )
-
-    return network
 
 
 def test_contract() -> None:
@@ -81,24 +66,11 @@ def test_log_sigma_is_normal_with_the_given_moments() -> None:
     assert float(seen[0].std()) == pytest.approx(1.2, abs=0.02)
 
 
-@pytest.mark.parametrize("group", [2, 3, 4])
-def test_with_the_rule_oracle_as_network_every_sample_is_valid(group: int) -> None:
-    rule, edm = Parity(length=12, group=group), EDM()
-    network = as_network(edm, oracles.rule_denoiser(rule))
-    noise = edm.draw_noise(256, (12,), torch.Generator().manual_seed(0)).double()
-    x = sample(edm, network, noise)
-    assert bool(rule.is_valid((x > 0).long()).all())
-    assert float((x.abs() - 1).abs().max()) < 0.05
-    assert len(torch.unique((x > 0).long(), dim=0)) > 0.6 * min(256, rule.count())
-
-
-def test_with_the_empirical_oracle_as_network_every_sample_is_a_training_row() -> None:
-    rule, edm = Parity(length=12, group=3), EDM()
-    train = data.training_set(rule, 16, seed=0)
-    network = as_network(edm, oracles.empirical_denoiser(train))
-    noise = edm.draw_noise(256, (12,), torch.Generator().manual_seed(0)).double()
-    x = (sample(edm, network, noise) > 0).long()
-    assert bool(is_member(x, train, 2).all())
+@pytest.mark.parametrize("sigma", [0.002, 0.5, 80.0])
+def test_a_denoiser_survives_the_way_through_its_raw_network(sigma: float) -> None:
+    edm, oracle = EDM(sigma_data=0.7), oracles.rule_denoiser(Parity(length=12, group=3))
+    y, s = torch.randn(5, 12, dtype=torch.float64), torch.full((5,), sigma, dtype=torch.float64)
+    assert torch.allclose(edm.denoiser(edm.network_of(oracle))(y, s), oracle(y, s), atol=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 0.9, 1.5])

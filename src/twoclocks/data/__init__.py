@@ -1,6 +1,16 @@
 """What is seen: the data sets of a run and their encodings."""
 
-from twoclocks.data.encodings import ENCODINGS, Decoded, Encoding
-from twoclocks.data.sets import cube_set, held_out, training_set
+from twoclocks.data.encodings import ENCODINGS, Decoded, Encoding, Space, default_encoding
+from twoclocks.data.sets import cube_set, disjoint_training_sets, held_out, training_set
 
-__all__ = ["ENCODINGS", "Decoded", "Encoding", "cube_set", "held_out", "training_set"]
+__all__ = [
+    "ENCODINGS",
+    "Decoded",
+    "Encoding",
+    "Space",
+    "cube_set",
+    "default_encoding",
+    "disjoint_training_sets",
+    "held_out",
+    "training_set",
+]

@@ -5,14 +5,31 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
-from twoclocks.core.config import Settings
+from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
-from twoclocks.rules.base import Rule
+
+
+class Arrays(Protocol):
+    """Arrays of one shape over the symbols 0 … symbols−1: a rule, or a bare ``Space``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def symbols(self) -> int: ...
+
+
+class Space(NamedTuple):
+    """Arrays without a rule."""
+
+    shape: tuple[int, ...]
+    symbols: int = 2
 
 
 class Decoded(NamedTuple):
@@ -24,46 +41,96 @@ class Decoded(NamedTuple):
 class Encoding(Settings):
     kind: ClassVar[str]  # what kind of network reads it: "image" or "tokens"
 
-    def check_rule(self, rule: Rule) -> None:
+    def check_rule(self, rule: Arrays) -> None:
         """Raise SettingError where the rule has no such encoding."""
 
     @abstractmethod
-    def shape(self, rule: Rule) -> tuple[int, ...]:
+    def shape(self, rule: Arrays) -> tuple[int, ...]:
         """Shape of one encoded sample."""
 
     @abstractmethod
-    def encode(self, rule: Rule, symbols: Tensor) -> Tensor:
+    def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
         """Symbols (n, *rule.shape) to network input (n, *shape)."""
 
     @abstractmethod
-    def decode(self, rule: Rule, x: Tensor) -> Decoded:
+    def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         """Network output back to the nearest symbols, with the distance to them."""
 
 
 ENCODINGS: Registry[Encoding] = Registry("encoding", Encoding)
 
 
-@ENCODINGS.register("sign")
 @dataclass(frozen=True, kw_only=True)
-class SignImage(Encoding):
-    """Bits as −1 and +1 in a one-channel image, as square as the length allows (36 bits: 6×6)."""
+class ImageEncoding(Encoding):
+    """Each entry becomes a pixel, each symbol a point in the pixel's channels; a subclass says which.
+
+    Sequences are laid out row by row in an image as square as their length allows (36 entries: 6×6).
+    """
 
     kind: ClassVar[str] = "image"
 
-    def check_rule(self, rule: Rule) -> None:
-        if rule.symbols != 2:
-            raise SettingError("name", "sign", f"it needs a binary rule, this one has {rule.symbols} symbols")
+    @abstractmethod
+    def codes(self, symbols: int) -> Tensor:
+        """The point of each symbol (symbols, channels), float64."""
 
-    def shape(self, rule: Rule) -> tuple[int, ...]:
+    def shape(self, rule: Arrays) -> tuple[int, ...]:
         rows, columns = rule.shape if len(rule.shape) == 2 else squarest(math.prod(rule.shape))
-        return (1, rows, columns)
+        return (self.codes(rule.symbols).shape[1], rows, columns)
 
-    def encode(self, rule: Rule, symbols: Tensor) -> Tensor:
-        return (2.0 * symbols.float() - 1).reshape(len(symbols), *self.shape(rule))
+    def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
+        codes = self.codes(rule.symbols).float().to(symbols.device)
+        pixels = codes[symbols.flatten(1).long()]  # (n, entries, channels)
+        return pixels.transpose(1, 2).reshape(len(symbols), *self.shape(rule))
 
-    def decode(self, rule: Rule, x: Tensor) -> Decoded:
-        distance = (x.abs() - 1).abs().flatten(1).amax(dim=1)
-        return Decoded((x > 0).long().reshape(len(x), *rule.shape), distance)
+    def decode(self, rule: Arrays, x: Tensor) -> Decoded:
+        codes = self.codes(rule.symbols).to(x)
+        nearest = self.scores(rule, x).argmax(dim=2)  # (n, entries)
+        distance = (pixels_of(x, codes.shape[1]) - codes[nearest]).abs().flatten(1).amax(dim=1)
+        return Decoded(nearest.reshape(len(x), *rule.shape), distance)
+
+    def scores(self, rule: Arrays, x: Tensor) -> Tensor:
+        """x·c − |c|²/2 of every entry and symbol's code c (n, entries, symbols): largest at the nearest symbol.
+
+        Divided by σ² it is, up to a constant, the log-likelihood of the symbol under Gaussian noise.
+        """
+        codes = self.codes(rule.symbols).to(x)
+        return pixels_of(x, codes.shape[1]) @ codes.T - codes.square().sum(dim=1) / 2
+
+
+def pixels_of(x: Tensor, channels: int) -> Tensor:
+    """Images (n, channels, …) as (n, entries, channels); a single channel's axis may be missing."""
+    return x.reshape(len(x), channels, -1).transpose(1, 2)
+
+
+@ENCODINGS.register("scalar")
+@dataclass(frozen=True, kw_only=True)
+class ScalarImage(ImageEncoding):
+    """Symbols evenly spaced from −1 to +1 in a one-channel image."""
+
+    def codes(self, symbols: int) -> Tensor:
+        return torch.linspace(-1, 1, symbols, dtype=torch.float64)[:, None]
+
+
+@ENCODINGS.register("sign")
+@dataclass(frozen=True, kw_only=True)
+class SignImage(ScalarImage):
+    """Bits as −1 and +1 in a one-channel image: the scalar encoding of two symbols."""
+
+    def check_rule(self, rule: Arrays) -> None:
+        if rule.symbols != 2:
+            fix = f"it needs a binary rule, this one has {rule.symbols} symbols; use scalar or one_hot"
+            raise SettingError("name", "sign", fix)
+
+
+@ENCODINGS.register("one_hot")
+@dataclass(frozen=True, kw_only=True)
+class OneHotImage(ImageEncoding):
+    """A channel for each symbol, one where it stands and zero elsewhere."""
+
+    zero_mean: bool = setting(False, "subtract 1/symbols, so that the channels of a pixel sum to zero")
+
+    def codes(self, symbols: int) -> Tensor:
+        return torch.eye(symbols, dtype=torch.float64) - (1 / symbols if self.zero_mean else 0)
 
 
 @ENCODINGS.register("tokens")
@@ -73,13 +140,13 @@ class Tokens(Encoding):
 
     kind: ClassVar[str] = "tokens"
 
-    def shape(self, rule: Rule) -> tuple[int, ...]:
+    def shape(self, rule: Arrays) -> tuple[int, ...]:
         return (math.prod(rule.shape),)
 
-    def encode(self, rule: Rule, symbols: Tensor) -> Tensor:
+    def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
         return symbols.long().flatten(1)
 
-    def decode(self, rule: Rule, x: Tensor) -> Decoded:
+    def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         return Decoded(x.long().reshape(len(x), *rule.shape), x.new_zeros(len(x)).float())
 
 
@@ -87,3 +154,12 @@ def squarest(length: int) -> tuple[int, int]:
     """The two factors of ``length`` that are closest to each other."""
     rows = max(r for r in range(1, math.isqrt(length) + 1) if length % r == 0)
     return rows, length // rows
+
+
+DEFAULTS = {"image": ("sign", "scalar"), "tokens": ("tokens",)}
+
+
+def default_encoding(kind: str, rule: Arrays) -> Encoding:
+    """The first of the kind's usual encodings that fits the rule: ±1 for bits, evenly spaced symbols otherwise."""
+    names = DEFAULTS[kind]
+    return ENCODINGS.create(names[0] if rule.symbols == 2 else names[-1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,21 +11,30 @@ from twoclocks.core.rows import row_keys
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import Rule
 
+BLOCKS = (64, 1 << 18)  # rows drawn first and, doubling, at most at once; the schedule does not depend on n
 
-def training_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
+
+def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0) -> Tensor:
     """n unique valid samples (n, *shape); the same for the same arguments on every machine.
+
+    Sets of the same seed and n but different ``part`` are disjoint.
 
     >>> from twoclocks import rules
     >>> training_set(rules.create("parity", length=12, group=3), n=5, seed=0).shape
     torch.Size([5, 12])
     """
-    check_size(rule, n)
-    return draw_unique(rule, n, seed, "training set", exclude=None)
+    check_size(rule, n, part)
+    return draw_unique(rule, (part + 1) * n, seed, "training set")[part * n :]
+
+
+def disjoint_training_sets(rule: Rule, n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Two training sets without a common row, for two models that must not share data; part 0 and part 1."""
+    return training_set(rule, n, seed), training_set(rule, n, seed, part=1)
 
 
 def held_out(rule: Rule, train: Tensor, n: int, seed: int = 0) -> Tensor:
     """n unique valid samples, none of them in ``train``."""
-    room = rule.count() - len(train)
+    room = rule.support() - len(train)
     if not 1 <= n <= room:
         raise SettingError("n", n, f"{room} valid samples lie outside the training set; use 1 to {room}")
     return draw_unique(rule, n, seed, "held-out set", exclude=train)
@@ -39,31 +46,33 @@ def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
     return torch.from_numpy(rng.integers(0, rule.symbols, size=(n, *rule.shape), dtype=np.int64))
 
 
-def check_size(rule: Rule, n: int) -> None:
+def check_size(rule: Rule, n: int, part: int = 0) -> None:
+    room = rule.support()
     if n < 2:
         raise SettingError("n", n, "use at least 2 training samples")
-    if n > rule.count():
-        raise SettingError("n", n, f"the rule has only {rule.count()} valid samples; use fewer, or a larger rule")
+    if part < 0:
+        raise SettingError("part", part, "use 0, 1, …")
+    if n > room:
+        raise SettingError("n", n, f"the rule has only {room} valid samples; use fewer, or a larger rule")
+    if (part + 1) * n > room:
+        raise SettingError("part", part, f"{part + 1} disjoint sets of {n} need more than the rule's {room} samples")
 
 
-def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | None) -> Tensor:
+def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | None = None) -> Tensor:
     """Rejection sampling: draw, drop what is excluded or was drawn before, until n rows are there.
 
-    Rows stay in the order of their first draw, so a smaller set is the beginning of a larger one with the same seed.
+    Rows stay in the order of their first draw, and blocks have sizes that do not depend on n, so a smaller set is the
+    beginning of a larger one with the same seed, whatever the rule.
     """
     rng = numpy_stream(seed, purpose)
-    room = rule.count() - (0 if exclude is None else len(exclude))
-    kept = rule.empty(0)
-    banned = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
-    while len(kept) < n:
-        # Coupon collector: expected draws until n of `room` are seen, a little more, in bounded pieces.
-        missing = n - len(kept)
-        share = min(len(kept) + missing, room - 1) / room if room > 1 else 0.5
-        draws = math.ceil(1.1 * missing / max(1 - share, 0.05)) + 8
-        fresh = torch.from_numpy(rule.draw(min(draws, 1 << 20), rng))
-        merged = torch.cat([kept, fresh])
-        keys = row_keys(merged, rule.symbols)
+    seen = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
+    kept, found, block = [], 0, BLOCKS[0]
+    while found < n:
+        fresh = rule.draw(block, rng)
+        keys = row_keys(fresh, rule.symbols)
         _, first = np.unique(keys, return_index=True)
-        first = first[~np.isin(keys[first], banned)]
-        kept = merged[torch.from_numpy(np.sort(first)[:n])]
-    return kept
+        first = np.sort(first[~np.isin(keys[first], seen)])[: n - found]
+        kept.append(fresh[first])
+        seen = np.concatenate([seen, keys[first]])
+        found, block = found + len(first), min(2 * block, BLOCKS[1])
+    return torch.from_numpy(np.ascontiguousarray(np.concatenate(kept), dtype=np.int64))

@@ -21,6 +21,8 @@ from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.neighbours import nearest_distance
 from twoclocks.rules.base import Rule, in_range
 
+CHANCE_SAMPLES = 4096  # true samples on which a chance level is estimated where it has no formula
+
 Direction = Literal["higher is better", "lower is better", "higher is copying", "neither"]
 
 
@@ -102,12 +104,16 @@ class Evaluator:
         parts = self.rule.parts(symbols)
         for kind, valid in self.rule.parts_valid(symbols).items():
             row[f"{kind}_accuracy"] = mean(valid)
-            keys = row_keys(parts[kind].flatten(0, 1), self.rule.symbols)
-            row[f"{kind}_memorization"] = float(np.isin(keys, self.train_parts[kind]).mean())
+            row[f"{kind}_memorization"] = self.seen(kind, parts[kind])
         nearest = nearest_distance(symbols, self.train)
         for suffix, chosen in (("", slice(None)), ("_valid", outcome.valid), ("_valid_new", outcome.new)):
             row[f"nearest_distance{suffix}"] = mean(nearest[chosen])
         return row
+
+    def seen(self, kind: str, pieces: Tensor) -> float:
+        """Fraction of the pieces (n, pieces, entries) that some training sample has, wherever in it."""
+        keys = row_keys(pieces.flatten(0, 1), self.rule.symbols)
+        return float(np.isin(keys, self.train_parts[kind]).mean())
 
     def metrics(self) -> list[Metric]:
         """The meaning and the chance levels of every column that ``__call__`` returns."""
@@ -155,8 +161,11 @@ class Evaluator:
         found = []
         chances, counts = self.rule.part_chance(), self.rule.part_counts()
         for kind, keys in self.train_parts.items():
-            # A valid piece is uniform over its valid contents, so the distinct ones seen give the chance.
-            chance_rule = len(keys) / counts[kind]
+            if self.rule.uniform_parts:  # the distinct contents seen, out of all valid ones
+                chance_rule = len(keys) / counts[kind]
+            else:  # estimated on true samples
+                pieces = self.rule.parts(self.rule.sample(CHANCE_SAMPLES, seed=0))[kind]
+                chance_rule = self.seen(kind, pieces)
             accuracy = Metric(
                 name=f"{kind}_accuracy",
                 about=f"{kind}s that obey the rule",
@@ -169,7 +178,7 @@ class Evaluator:
                 about=f"{kind}s that equal a training sample's {kind}, anywhere in it",
                 direction="higher is copying",
                 chance_rule=chance_rule,
-                chance_cube=chance_rule * chances[kind],
+                chance_cube=len(keys) * chances[kind] / counts[kind],
             )
             found += [accuracy, memory]
         return found

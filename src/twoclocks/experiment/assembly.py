@@ -32,7 +32,7 @@ class Experiment:
         if settings.training.threads:
             torch.set_num_threads(settings.training.threads)
         torch.set_float32_matmul_precision("high" if settings.training.precision == "tf32" else "highest")
-        self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed)
+        self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
         self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
         self.network = self.build_network()
@@ -52,7 +52,7 @@ class Experiment:
     def loss_splits(self) -> dict[str, Tensor]:
         """Encoded rows of the three splits on which losses are compared."""
         n, seed = self.settings.evaluation.loss_rows, self.settings.data.seed
-        room = self.rule.count() - len(self.train_rows)
+        room = self.rule.support() - len(self.train_rows)
         splits = {"train": self.train_rows[:n], "cube": cube_set(self.rule, n, seed)}
         if room:
             splits["held_out"] = held_out(self.rule, self.train_rows, min(n, room), seed)

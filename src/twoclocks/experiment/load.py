@@ -79,9 +79,8 @@ class Run:
     @cached_property
     def evaluator(self) -> Evaluator:
         data = self.settings.data
-        return Evaluator(
-            self.settings.rule, training_set(self.settings.rule, data.n, data.seed), self.settings.evaluation
-        )
+        train = training_set(self.settings.rule, data.n, data.seed, data.part)
+        return Evaluator(self.settings.rule, train, self.settings.evaluation)
 
     def samples(self, step: int) -> tuple[Decoded, Outcome]:
         """The samples stored at an evaluation and what became of each."""

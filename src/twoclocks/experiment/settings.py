@@ -12,7 +12,7 @@ from typing import Any
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.core.config import Settings, build, merge, parse_overrides, read_yaml, setting
 from twoclocks.core.errors import SettingError, UnknownNameError
-from twoclocks.data.encodings import ENCODINGS, Encoding
+from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
 from twoclocks.evaluation.metrics import EvaluationSettings
 from twoclocks.models.base import MODELS, ModelSettings
@@ -21,8 +21,6 @@ from twoclocks.rules.base import RULES, Rule
 from twoclocks.training.cadence import check_schedule, log_spaced
 from twoclocks.training.loop import TrainingSettings
 
-DEFAULT_ENCODING = {"image": "sign", "tokens": "tokens"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings(Settings):
@@ -30,6 +28,7 @@ class DataSettings(Settings):
 
     n: int = setting(help="number of unique training samples", at_least=2)
     seed: int = setting(0, "seed of the data sets, apart from the training's")
+    part: int = setting(0, "which of the disjoint training sets of this seed: 0, 1, …", at_least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +51,10 @@ class RunSettings(Settings):
             fix = "it names the run and is not a path; use letters, digits, dot, dash and underscore"
             raise SettingError("name", self.name, fix)
         if self.encoding is None:
-            default = ENCODINGS.create(DEFAULT_ENCODING[self.objective.kind])
-            object.__setattr__(self, "encoding", default)
+            object.__setattr__(self, "encoding", default_encoding(self.objective.kind, self.rule))
         self.check_fit()
         try:
-            check_size(self.rule, self.data.n)
+            check_size(self.rule, self.data.n, self.data.part)
         except SettingError as error:
             raise error.inside("data") from None
         self.clocks.check_samples(self.evaluation.samples)

@@ -60,6 +60,18 @@ class EDM(Objective):
 
         return denoise
 
+    def network_of(self, denoiser: Denoiser) -> Network:
+        """The raw network F whose ``denoiser`` is the given one: lets an exact oracle take a network's place."""
+
+        def network(scaled: Tensor, noise_label: Tensor) -> Tensor:
+            sigma = (4 * noise_label).exp()
+            s = like(sigma, scaled)
+            variance = s**2 + self.sigma_data**2
+            y = scaled * variance.sqrt()
+            return (denoiser(y, sigma) - self.sigma_data**2 / variance * y) * variance.sqrt() / (s * self.sigma_data)
+
+        return network
+
     def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
         normal = torch.randn(len(clean), generator=generator, device=clean.device, dtype=clean.dtype)
         sigma = (self.log_sigma_mean + self.log_sigma_std * normal).exp()

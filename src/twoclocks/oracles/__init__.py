@@ -1,5 +1,27 @@
-"""What is ideal: exact denoisers of the cube, the rule and the training set."""
+"""What is ideal: exact posteriors, denoisers and loss floors of the cube, the rule and the training set."""
 
-from twoclocks.oracles.denoisers import cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.discrete import MASK, Masking, UniformNoise, token_layer_posteriors, token_posterior
+from twoclocks.oracles.floors import Floor, cube_floor, empirical_floor, rule_floor, token_floor
+from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.posterior import cube_posterior, layer_posteriors, list_posterior, rule_posterior
 
-__all__ = ["cube_denoiser", "empirical_denoiser", "rule_denoiser"]
+__all__ = [
+    "MASK",
+    "Denoiser",
+    "Floor",
+    "Masking",
+    "UniformNoise",
+    "cube_denoiser",
+    "cube_floor",
+    "cube_posterior",
+    "empirical_denoiser",
+    "empirical_floor",
+    "layer_posteriors",
+    "list_posterior",
+    "rule_denoiser",
+    "rule_floor",
+    "rule_posterior",
+    "token_floor",
+    "token_layer_posteriors",
+    "token_posterior",
+]

@@ -4,9 +4,28 @@ import sys
 
 from twoclocks.core.folders import import_all
 from twoclocks.rules.base import RULES, Rule
+from twoclocks.rules.counts import ExactK, GlobalK, RowK, RowVariableK
+from twoclocks.rules.latin import CyclicLatin, Latin, RowLatin
 from twoclocks.rules.parity import Parity
+from twoclocks.rules.rhm import RandomHierarchy
+from twoclocks.rules.sudoku import CyclicSudoku, Sudoku
 
 import_all(sys.modules[__name__])
 create = RULES.create
 
-__all__ = ["RULES", "Parity", "Rule", "create"]
+__all__ = [
+    "RULES",
+    "CyclicLatin",
+    "CyclicSudoku",
+    "ExactK",
+    "GlobalK",
+    "Latin",
+    "Parity",
+    "RandomHierarchy",
+    "RowK",
+    "RowLatin",
+    "RowVariableK",
+    "Rule",
+    "Sudoku",
+    "create",
+]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,8 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
 from twoclocks.core.seeds import numpy_stream
 
-Array = npt.NDArray[np.int64]
+Array = npt.NDArray[np.integer[Any]]
+ENUMERABLE = 1 << 18  # valid sets up to this size may be listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +27,12 @@ class Rule(Settings):
     """A set of integer arrays of one shape over the symbols 0 … symbols−1.
 
     To add a rule: a subclass with the abstract members below, registered under a name, in one file of this folder.
-    ``twoclocks.testing.check_rule`` then says what is wrong with it.
+    ``twoclocks.testing.check_rule`` then says what is wrong with it. ``log_partition`` gives it an exact oracle of any
+    size; without it the oracle lists the valid set, which must then be small.
     """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)  # settings for tables and pictures, the papers' first
+    uniform_parts: ClassVar[bool] = True  # whether a piece of a true sample is uniform over its valid contents
 
     @property
     @abstractmethod
@@ -39,7 +46,7 @@ class Rule(Settings):
 
     @abstractmethod
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent samples (n, *shape), uniform on the valid set."""
+        """n independent samples (n, *shape), uniform on the valid set, of any integer type."""
 
     @abstractmethod
     def parts(self, x: Tensor) -> dict[str, Tensor]:
@@ -57,9 +64,32 @@ class Rule(Settings):
     def part_counts(self) -> dict[str, int]:
         """How many contents a single piece of each kind can validly have."""
 
+    def support(self) -> int:
+        """How many arrays ``draw`` can return: the whole valid set, unless a generator is known to miss some."""
+        return self.count()
+
+    def log_partition(self, logits: Tensor) -> Tensor | None:
+        """log Σ over valid x of exp Σ_i logits[:, i, x_i], for logits (n, entries, symbols): (n,), differentiable.
+
+        Its gradient is the exact posterior of every entry, whatever the noise (see ``twoclocks.oracles``); with zero
+        logits it is log count(). None: no closed form is known.
+        """
+        return None
+
+    def enumerate(self) -> Tensor:
+        """Every array that ``draw`` can return (support, *shape); here by trying all arrays of symbols."""
+        entries = math.prod(self.shape)
+        if self.symbols**entries > 1 << 22:
+            raise UserError(f"rule: {self.symbols}^{entries} arrays are too many to try; use a smaller rule")
+        codes = torch.arange(self.symbols**entries)
+        every = codes[:, None] // self.symbols ** torch.arange(entries - 1, -1, -1) % self.symbols
+        every = every.reshape(-1, *self.shape)
+        return every[self.is_valid(every)]
+
     def sample(self, n: int, seed: int) -> Tensor:
         """n independent uniform samples (n, *shape), int64, the same on every machine."""
-        return torch.from_numpy(self.draw(n, numpy_stream(seed, "rule samples")))
+        rows = self.draw(n, numpy_stream(seed, "rule samples"))
+        return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.int64))
 
     def is_valid(self, x: Tensor) -> Tensor:
         """Which of the samples (n, *shape) obey the whole rule: bool (n,)."""
@@ -78,7 +108,7 @@ class Rule(Settings):
 
     def copy_chance(self, n: int) -> float:
         """Probability that a true sample of the rule is one of n training rows."""
-        return n / self.count()
+        return n / self.support()
 
     def empty(self, n: int) -> Tensor:
         return torch.zeros((n, *self.shape), dtype=torch.int64)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
+from twoclocks.rules.automaton import read_all
 from twoclocks.rules.base import RULES, Array, Rule
 
 
@@ -22,6 +25,7 @@ class Parity(Rule):
     (True, True)
     """
 
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple({"length": 36, "group": g} for g in (3, 2, 6, 36))
     length: int = setting(help="number of bits D", at_least=1)
     group: int = setting(help="bits per group G; must divide the length", at_least=1)
 
@@ -46,7 +50,7 @@ class Parity(Rule):
         """All bits but each group's last are free; the last restores even parity."""
         bits = rng.integers(0, 2, size=(n, self.groups, self.group), dtype=np.int64)
         bits[:, :, -1] = bits[:, :, :-1].sum(axis=2) % 2
-        return bits.reshape(n, self.length)
+        return bits.astype(np.uint8).reshape(n, self.length)
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         return {"group": x.reshape(len(x), self.groups, self.group)}
@@ -59,3 +63,8 @@ class Parity(Rule):
 
     def part_counts(self) -> dict[str, int]:
         return {"group": 1 << (self.group - 1)}
+
+    def log_partition(self, logits: Tensor) -> Tensor:
+        pieces = logits.reshape(len(logits), self.groups, self.group, 2)
+        ends = read_all(pieces, states=2, step=lambda odd, bit: odd ^ bit)
+        return ends[..., 0].sum(dim=1)

@@ -15,7 +15,7 @@ from twoclocks.models.base import ModelSettings
 from twoclocks.objectives.base import Objective, sample
 from twoclocks.rules.base import Rule, in_range
 
-ENUMERABLE = 1 << 16
+TRIED, LISTED = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
 
 
 def check_rule(rule: Rule) -> None:
@@ -32,11 +32,14 @@ def check_rule(rule: Rule) -> None:
     beyond.view(64, -1)[:, 0] = rule.symbols
     assert not bool(rule.is_valid(beyond).any()), "is_valid must refuse symbols out of range"
     check_parts(rule, x)
-    assert 0 < rule.chance() <= 1 and rule.count() >= 1
-    assert math.isclose(rule.copy_chance(7), 7 / rule.count())
+    assert 0 < rule.chance() <= 1 and 1 <= rule.support() <= rule.count()
+    assert math.isclose(rule.copy_chance(7), 7 / rule.support())
     check_sets(rule)
-    if rule.symbols ** math.prod(rule.shape) <= ENUMERABLE:
-        check_by_enumeration(rule)
+    check_partition(rule)
+    if rule.symbols ** math.prod(rule.shape) <= TRIED:
+        check_by_trying_all(rule)
+    if rule.support() <= LISTED:
+        check_list(rule)
 
 
 def check_parts(rule: Rule, x: Tensor) -> None:
@@ -50,7 +53,7 @@ def check_parts(rule: Rule, x: Tensor) -> None:
 
 
 def check_sets(rule: Rule) -> None:
-    n = min(16, rule.count() // 2)
+    n = min(16, rule.support() // 2)
     if n < 2:
         return
     train = training_set(rule, n, seed=1)
@@ -60,16 +63,45 @@ def check_sets(rule: Rule) -> None:
     assert bool(rule.is_valid(torch.cat([train, other])).all())
 
 
-def check_by_enumeration(rule: Rule) -> None:
+def check_partition(rule: Rule) -> None:
+    """With zero logits the partition sum counts the valid set."""
+    zeros = torch.zeros(2, math.prod(rule.shape), rule.symbols, dtype=torch.float64)
+    found = rule.log_partition(zeros)
+    if found is not None:
+        assert found.shape == (2,), "log_partition must return one number a row"
+        assert torch.allclose(found, torch.tensor(math.log(rule.count()), dtype=torch.float64)), (
+            f"exp(log_partition(0)) is {float(found[0].exp()):.6g}, count() is {rule.count()}"
+        )
+
+
+def check_by_trying_all(rule: Rule) -> None:
+    """Count and chances against all arrays of symbols."""
     every = torch.cartesian_prod(*[torch.arange(rule.symbols)] * math.prod(rule.shape)).reshape(-1, *rule.shape)
     valid = rule.is_valid(every)
     assert int(valid.sum()) == rule.count(), f"count() is {rule.count()}, enumeration finds {int(valid.sum())}"
     assert math.isclose(rule.chance(), float(valid.double().mean()), rel_tol=1e-9)
-    if rule.count() <= 1024:
-        drawn = torch.unique(rule.sample(32 * rule.count(), seed=5), dim=0)
-        assert len(drawn) == rule.count(), f"sample reaches {len(drawn)} of {rule.count()} valid arrays"
     for kind, pieces in rule.parts_valid(every).items():
         assert math.isclose(rule.part_chance()[kind], float(pieces.double().mean()), rel_tol=1e-9), kind
+
+
+def check_list(rule: Rule) -> None:
+    """The listed support: valid, complete, what ``sample`` reaches, what ``log_partition`` sums, pieces as declared."""
+    members = rule.enumerate()
+    keys = set(row_keys(members, rule.symbols).tolist())
+    assert len(members) == len(keys) == rule.support(), f"enumerate() lists {len(keys)}, support() is {rule.support()}"
+    assert bool(rule.is_valid(members).all()), "enumerate() lists invalid arrays"
+    drawn = set(row_keys(rule.sample(32 * rule.support(), seed=5), rule.symbols).tolist())
+    assert drawn == keys, f"sample reaches {len(drawn & keys)} of {len(keys)} arrays"
+    logits = torch.randn(3, math.prod(rule.shape), rule.symbols, dtype=torch.float64)
+    found = rule.log_partition(logits)
+    if found is not None:
+        picked = logits[:, torch.arange(logits.shape[1]), members.flatten(1)]  # (3, members, entries)
+        assert torch.allclose(found, picked.sum(dim=2).logsumexp(dim=1)), "log_partition differs from enumeration"
+    for kind, pieces in rule.parts(members).items():
+        for place in range(pieces.shape[1]):
+            contents = torch.unique(pieces[:, place], dim=0, return_counts=True)[1]
+            uniform = len(contents) == rule.part_counts()[kind] and bool((contents == contents[0]).all())
+            assert uniform or not rule.uniform_parts, f"a {kind} is not uniform; set uniform_parts = False"
 
 
 def check_encoding(encoding: Encoding, rule: Rule) -> None:

@@ -1,0 +1,92 @@
+"""The loss that no model can beat: what is left of the squared error when the ideal denoiser has done its best."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from twoclocks.core.errors import UserError
+from twoclocks.core.seeds import torch_stream
+from twoclocks.data.encodings import Arrays, ImageEncoding
+from twoclocks.data.sets import cube_set
+from twoclocks.oracles.discrete import Corruption, cross_entropy
+from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.posterior import rule_posterior
+from twoclocks.rules.base import Rule
+
+CHUNK = 1024
+
+
+class Floor(NamedTuple):
+    """An expected loss, averaged over entries and channels, and the standard error of its Monte-Carlo estimate."""
+
+    loss: float
+    error: float
+
+
+def rule_floor(
+    rule: Rule, sigma: float, samples: int = 4096, seed: int = 0, encoding: ImageEncoding | None = None
+) -> Floor:
+    """E‖x − E[x | y]‖² for valid x: the least loss on held-out samples, and the loss of a model that learned the rule.
+
+    >>> from twoclocks import rules
+    >>> rule_floor(rules.create("parity", length=36, group=3), sigma=0.7).loss
+    0.108...
+    """
+    return gaussian_floor(rule_denoiser(rule, encoding), rule, rule.sample(checked(samples), seed), sigma, seed)
+
+
+def empirical_floor(
+    train: Tensor,
+    sigma: float,
+    samples: int = 4096,
+    seed: int = 0,
+    rule: Arrays | None = None,
+    encoding: ImageEncoding | None = None,
+) -> Floor:
+    """The same for x drawn from the training rows: the least training loss, reached by memory alone."""
+    denoiser = empirical_denoiser(train, rule, encoding)
+    assert denoiser.space is not None
+    picked = torch.randint(len(train), (checked(samples),), generator=torch_stream(seed, "floor rows"))
+    return gaussian_floor(denoiser, denoiser.space, train[picked], sigma, seed)
+
+
+def cube_floor(
+    rule: Rule, sigma: float, samples: int = 4096, seed: int = 0, encoding: ImageEncoding | None = None
+) -> Floor:
+    """The same for x of uniform symbols: what a model that knows the symbols and no rule can reach."""
+    return gaussian_floor(cube_denoiser(rule, encoding), rule, cube_set(rule, checked(samples), seed), sigma, seed)
+
+
+def gaussian_floor(denoiser: Denoiser, space: Arrays, rows: Tensor, sigma: float, seed: int) -> Floor:
+    """Mean posterior variance over noisy rows: the same expectation as ‖x − D(y)‖², with less scatter.
+
+    The noise depends on the seed alone: floors at different σ, or of different oracles, share it.
+    """
+    clean = denoiser.encoding.encode(space, rows).double()
+    noise = torch.randn(clean.shape, generator=torch_stream(seed, "floor noise"), dtype=torch.float64).to(clean.device)
+    noisy = clean + sigma * noise
+    return estimate(torch.cat([denoiser.variance(piece, sigma) for piece in noisy.split(CHUNK)]))
+
+
+def token_floor(rule: Rule, corruption: Corruption, samples: int = 4096, seed: int = 0) -> Floor:
+    """Mean −log P(x_i | tokens) in nats for valid x: the least cross-entropy of a model that restores tokens."""
+    rows = rule.sample(checked(samples), seed)
+    tokens = corruption.corrupt(rows, rule.symbols, torch_stream(seed, "floor noise"))
+    posterior = rule_posterior(rule)
+    pieces = zip(rows.split(CHUNK), tokens.split(CHUNK), strict=True)
+    losses = [cross_entropy(posterior(corruption.logits(z, rule.symbols)), x).mean(dim=1) for x, z in pieces]
+    return estimate(torch.cat(losses))
+
+
+def estimate(losses: Tensor) -> Floor:
+    return Floor(float(losses.mean()), float(losses.std()) / math.sqrt(len(losses)))
+
+
+def checked(samples: int) -> int:
+    if samples < 2:
+        raise UserError(f"samples: {samples} is not allowed; use at least 2, for the standard error")
+    return samples

@@ -1,0 +1,233 @@
+"""Counting rules: how many entries are one, in the whole array or row by row (P1 B.4.1)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.rules.automaton import read_all
+from twoclocks.rules.base import RULES, Array, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Rule):
+    """What the family shares: lines of ``width`` bits, each with an allowed number of ones."""
+
+    @property
+    @abstractmethod
+    def lines(self) -> tuple[str, int, int]:
+        """Name of a line, how many there are, and how many bits each has."""
+
+    @property
+    @abstractmethod
+    def allowed(self) -> tuple[int, ...]:
+        """The numbers of ones that a line may have, each once."""
+
+    @property
+    def symbols(self) -> int:
+        return 2
+
+    @property
+    def line_counts(self) -> dict[int, int]:
+        """Allowed number of ones to the number of lines with it."""
+        return {ones: math.comb(self.lines[2], ones) for ones in self.allowed}
+
+    def draw_ones(self, n: int, rng: np.random.Generator) -> Array:
+        """Number of ones of each line (n, lines): independent lines, uniform over their contents."""
+        return choose(self.line_counts, (n, self.lines[1]), rng)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """Place by place: a one with probability (ones still due) / (places left), which makes all contents equal."""
+        _, lines, width = self.lines
+        due = self.draw_ones(n, rng)
+        bits = np.empty((n, lines, width), dtype=np.uint8)
+        for place in range(width):
+            bits[:, :, place] = rng.integers(0, width - place, size=(n, lines)) < due
+            due = due - bits[:, :, place]
+        return bits.reshape(n, *self.shape)
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        name, lines, width = self.lines
+        return {name: x.reshape(len(x), lines, width)}
+
+    def ones(self, x: Tensor) -> Tensor:
+        """Number of ones in each line (n, lines)."""
+        return self.as_samples(x).reshape(len(x), *self.lines[1:]).sum(dim=2)
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        ones = self.ones(x)
+        return {self.lines[0]: torch.isin(ones, torch.tensor(self.allowed, device=ones.device))}
+
+    def count(self) -> int:
+        return int(sum(self.line_counts.values()) ** self.lines[1])
+
+    def part_counts(self) -> dict[str, int]:
+        return {self.lines[0]: sum(self.line_counts.values())}
+
+    def line_weights(self, logits: Tensor) -> Tensor:
+        """log-weight of each line by its number of ones: (n, lines, allowed)."""
+        _, lines, width = self.lines
+        most = max(self.allowed)
+        ends = read_all(
+            logits.reshape(len(logits), lines, width, 2),
+            states=most + 1,
+            step=lambda ones, symbol: ones + symbol if ones + symbol <= most else None,
+        )
+        return ends[..., list(self.allowed)]
+
+    def log_partition(self, logits: Tensor) -> Tensor:
+        return self.line_weights(logits).logsumexp(dim=2).sum(dim=1)
+
+
+@RULES.register("exact_k")
+@dataclass(frozen=True, kw_only=True)
+class ExactK(Counted):
+    """Exactly ``k`` of ``length`` bits are one.
+
+    >>> ExactK(length=36, k=18).count()
+    9075135300
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple({"length": 36, "k": k} for k in (18, 6, 9, 12))
+    length: int = setting(help="number of bits D", at_least=1)
+    k: int = setting(help="how many of them are one", at_least=0)
+
+    def check(self) -> None:
+        check_ones("k", (self.k,), self.length, "length")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def lines(self) -> tuple[str, int, int]:
+        return "group", 1, self.length
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        return (self.k,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedGrid(Counted):
+    """A square grid whose rows are counted."""
+
+    side: int = setting(help="rows and columns of the grid", at_least=1, at_most=1024)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.side, self.side)
+
+    @property
+    def lines(self) -> tuple[str, int, int]:
+        return "row", self.side, self.side
+
+
+@RULES.register("row_k")
+@dataclass(frozen=True, kw_only=True)
+class RowK(CountedGrid):
+    """Every row of a square grid holds exactly ``k`` ones.
+
+    >>> RowK(side=6, k=3).count() == 20**6
+    True
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple({"side": 6, "k": k} for k in (3, 1, 2, 4))
+    k: int = setting(help="ones in every row", at_least=0)
+
+    def check(self) -> None:
+        check_ones("k", (self.k,), self.side, "side")
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        return (self.k,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedSets(CountedGrid):
+    """A grid whose rows may hold several numbers of ones."""
+
+    ks: tuple[int, ...] = setting(help="allowed numbers of ones, as a list", at_least=0)
+
+    def check(self) -> None:
+        check_ones("ks", self.ks, self.side, "side")
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        return self.ks
+
+
+@RULES.register("row_variable_k")
+@dataclass(frozen=True, kw_only=True)
+class RowVariableK(CountedSets):
+    """Every row holds one of the numbers ``ks`` of ones, each row its own.
+
+    >>> RowVariableK(side=6, ks=(2, 4)).count() == (15 + 15) ** 6
+    True
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple(
+        {"side": 6, "ks": ks} for ks in ((2, 4), (1, 3), (1, 3, 5))
+    )
+
+
+@RULES.register("global_k")
+@dataclass(frozen=True, kw_only=True)
+class GlobalK(CountedSets):
+    """All rows hold the same number of ones, one of ``ks``.
+
+    >>> GlobalK(side=6, ks=(2, 4)).count() == 15**6 + 15**6
+    True
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = RowVariableK.examples
+    uniform_parts: ClassVar[bool] = False  # a row's number of ones is weighted by what it allows the other rows
+
+    def draw_ones(self, n: int, rng: np.random.Generator) -> Array:
+        grids = {ones: count**self.side for ones, count in self.line_counts.items()}
+        return np.repeat(choose(grids, (n, 1), rng), self.side, axis=1)
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        return {**super().parts(x), "grid": x.reshape(len(x), 1, self.side**2)}
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        """Rows with an allowed number; and grids whose rows all have the same number, allowed or not."""
+        ones = self.ones(x)
+        return {**super().parts_valid(x), "grid": (ones == ones[:, :1]).all(dim=1, keepdim=True)}
+
+    def count(self) -> int:
+        return sum(count**self.side for count in self.line_counts.values())
+
+    def part_counts(self) -> dict[str, int]:
+        grids = sum(math.comb(self.side, ones) ** self.side for ones in range(self.side + 1))
+        return {**super().part_counts(), "grid": grids}
+
+    def log_partition(self, logits: Tensor) -> Tensor:
+        return self.line_weights(logits).sum(dim=1).logsumexp(dim=1)
+
+
+def choose(weights: Mapping[int, int], size: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Keys drawn in proportion to their weights; the weights are whole numbers of any size."""
+    total = sum(weights.values())
+    shares = np.array([weight / total for weight in weights.values()])
+    return np.array(list(weights))[rng.choice(len(shares), size=size, p=shares / shares.sum())]
+
+
+def check_ones(field: str, ks: tuple[int, ...], width: int, width_field: str) -> None:
+    """A line of ``width`` bits holds 0 to width ones; a set of counts is not empty and names each once."""
+    for k in ks:
+        if k > width:
+            raise SettingError(field, k, f"a line has only {width_field} = {width} bits; use 0 to {width}")
+    if not ks:
+        raise SettingError(field, [], f"give at least one number of ones, for example [{min(2, width)}]")
+    if len(set(ks)) < len(ks):
+        raise SettingError(field, list(ks), f"a number appears twice; use {sorted(set(ks))}")

@@ -1,0 +1,103 @@
+"""Square grids of symbols whose lines are permutations: what Latin squares and Sudoku share."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from twoclocks.rules.base import Array, Rule
+
+Grids = npt.NDArray[np.uint8]  # (n, side, side)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PermutationGrid(Rule):
+    """Each piece (row, column, block) holds every symbol once; a subclass says which pieces there are."""
+
+    @property
+    def size(self) -> int:
+        """Rows, columns and symbols."""
+        return self.shape[0]
+
+    @property
+    def symbols(self) -> int:
+        return self.size
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        return {kind: all_different(piece) for kind, piece in self.parts(self.as_samples(x)).items()}
+
+    def part_counts(self) -> dict[str, int]:
+        return dict.fromkeys(self.parts(self.empty(1)), math.factorial(self.size))
+
+
+def all_different(pieces: Tensor) -> Tensor:
+    """Pieces (n, pieces, entries) that hold each of the symbols 0 … entries−1 once: bool (n, pieces).
+
+    A sum of k powers of two below 2^k has k ones in binary only if all powers differ.
+    """
+    entries = pieces.shape[2]
+    known = (pieces >= 0) & (pieces < entries)
+    powers = torch.where(known, 1 << pieces.long().clamp(0, entries - 1), 0)
+    return powers.sum(dim=2) == (1 << entries) - 1
+
+
+def random_permutations(n: int, size: int, rng: np.random.Generator) -> Grids:
+    """n independent uniform permutations (n, size)."""
+    return rng.permuted(np.broadcast_to(np.arange(size, dtype=np.uint8), (n, size)), axis=1)
+
+
+def permute(grids: Grids, axis: int, orders: Array) -> Grids:
+    """Each grid with its rows (axis 1) or columns (axis 2) in its own order (n, side)."""
+    return np.take_along_axis(grids, np.expand_dims(orders, 3 - axis), axis=axis)
+
+
+def relabel(grids: Grids, names: Grids) -> Grids:
+    """Each grid with its symbols renamed by its own permutation (n, side)."""
+    n, side, _ = grids.shape
+    return np.take_along_axis(names, grids.reshape(n, side * side), axis=1).reshape(n, side, side)
+
+
+def isotopic(grids: Grids, rng: np.random.Generator) -> Grids:
+    """Rows, columns and symbols of each grid permuted at random, uniform over its isotopy class."""
+    n, side, _ = grids.shape
+    for axis in (1, 2):
+        grids = permute(grids, axis, random_permutations(n, side, rng))
+    return relabel(grids, random_permutations(n, side, rng))
+
+
+def cyclic_square(side: int) -> Grids:
+    """The addition table of the integers modulo ``side``."""
+    line = np.arange(side)
+    return ((line[:, None] + line) % side).astype(np.uint8)
+
+
+def complete(side: int, fits: Callable[[Grids, Grids], npt.NDArray[np.bool_]]) -> Grids:
+    """All grids whose first row is 0 … side−1, grown row by row.
+
+    ``fits(grids (a, rows, side), candidates (b, side))`` says which permutations may come next: bool (a, b).
+    """
+    candidates = np.array(list(itertools.permutations(range(side))), dtype=np.uint8)
+    grids = candidates[:1, None]
+    for _ in range(side - 1):
+        grown = []
+        for piece in np.array_split(grids, 1 + len(grids) * len(candidates) // (1 << 22)):
+            which, row = np.nonzero(fits(piece, candidates))
+            grown.append(np.concatenate([piece[which], candidates[row][:, None]], axis=1))
+        grids = np.concatenate(grown)
+    return grids
+
+
+def no_column_repeats(grids: Grids, candidates: Grids) -> npt.NDArray[np.bool_]:
+    """Candidates that differ from every row above in every column: bool (a, b)."""
+    fits = np.ones((len(grids), len(candidates)), dtype=bool)
+    for row in range(grids.shape[1]):
+        for column in range(grids.shape[2]):
+            fits &= grids[:, row, column, None] != candidates[None, :, column]
+    return fits

@@ -1,0 +1,170 @@
+"""The Random Hierarchy Model (Cagnetta et al. 2024; P2 §4.1): strings of a random grammar with a fixed tree.
+
+A root symbol is replaced by ``branching`` symbols, each of these again, ``depth`` times. At every level each symbol has
+``synonyms`` productions, all strings of a level are different, so each string of leaves has one derivation, and a
+uniform derivation is a uniform string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.seeds import numpy_stream
+from twoclocks.rules.base import ENUMERABLE, RULES, Array, Rule
+
+LONGEST = 1 << 16
+
+
+@RULES.register("rhm")
+@dataclass(frozen=True, kw_only=True)
+class RandomHierarchy(Rule):
+    """Strings of a random unambiguous grammar on a tree; level ℓ holds what ``branching^ℓ`` leaves stand for.
+
+    >>> RandomHierarchy(depth=3, branching=2, vocabulary=16, synonyms=4, rule_seed=0).count() == 16 * 4**7
+    True
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"depth": 3, "branching": 2, "vocabulary": 16, "synonyms": 4},
+        {"depth": 5, "branching": 2, "vocabulary": 16, "synonyms": 3},
+        {"depth": 3, "branching": 3, "vocabulary": 24, "synonyms": 12},
+    )
+    uniform_parts: ClassVar[bool] = False  # some symbols stand in more productions of the level above than others
+
+    depth: int = setting(help="levels of productions L", at_least=1, at_most=16)
+    branching: int = setting(help="children of a node s; a string has s^L symbols", at_least=2)
+    vocabulary: int = setting(help="symbols v at every level", at_least=2)
+    synonyms: int = setting(help="productions m of each symbol", at_least=1)
+    rule_seed: int = setting(0, "seed of the grammar, apart from the data's")
+
+    def check(self) -> None:
+        if self.branching**self.depth > LONGEST:
+            raise SettingError(
+                "depth", self.depth, f"strings would have {self.branching}^{self.depth} symbols; use {LONGEST} at most"
+            )
+        most = self.vocabulary ** (self.branching - 1)
+        if self.synonyms > most:
+            strings = f"{self.vocabulary} symbols have {self.vocabulary}^{self.branching} strings of {self.branching}"
+            raise SettingError("synonyms", self.synonyms, f"{strings}, that is {most} for each; use 1 to {most}")
+        if self.vocabulary**self.branching >= 1 << 62:
+            raise SettingError(
+                "vocabulary", self.vocabulary, f"{self.vocabulary}^{self.branching} strings are too many; use fewer"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.branching**self.depth,)
+
+    @property
+    def symbols(self) -> int:
+        return self.vocabulary
+
+    @cached_property
+    def productions(self) -> tuple[Tensor, ...]:
+        """For levels 1 … depth: the strings of each symbol (vocabulary, synonyms, branching), over the level below."""
+        tables = []
+        for level in range(1, self.depth + 1):
+            rng = numpy_stream(self.rule_seed, "grammar", level)
+            strings = self.vocabulary**self.branching
+            codes = rng.choice(strings, size=(self.vocabulary, self.synonyms), replace=False)
+            tables.append(torch.from_numpy(codes[..., None] // self.place_values.numpy() % self.vocabulary))
+        return tuple(tables)
+
+    @cached_property
+    def place_values(self) -> Tensor:
+        return torch.tensor([self.vocabulary**place for place in range(self.branching - 1, -1, -1)])
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        """From the root down, a uniform production at every node."""
+        nodes = rng.integers(0, self.vocabulary, size=(n, 1))
+        for table in reversed(self.productions):
+            chosen = rng.integers(0, self.synonyms, size=nodes.shape)
+            nodes = table.numpy()[nodes, chosen].reshape(n, -1)
+        return nodes
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        """Layer ℓ: the leaves below each node of level ℓ."""
+        return {
+            f"layer_{level}": x.reshape(len(x), self.nodes(level), self.branching**level)
+            for level in range(1, self.depth + 1)
+        }
+
+    def nodes(self, level: int) -> int:
+        """Nodes of the tree at a level; level 0 are the leaves."""
+        return int(self.branching ** (self.depth - level))
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        """A node is valid if its leaves have a derivation from some symbol."""
+        parsed = self.parse(x)
+        return {f"layer_{level}": parsed[level] >= 0 for level in range(1, self.depth + 1)}
+
+    def parse(self, x: Tensor) -> list[Tensor]:
+        """The symbol of every node at levels 0 … depth, (n, nodes) each; −1 where the leaves have no derivation."""
+        nodes = self.as_samples(x).long()
+        levels = [torch.where((nodes >= 0) & (nodes < self.vocabulary), nodes, -1)]
+        for level, table in enumerate(self.productions, start=1):
+            strings = levels[-1].reshape(len(x), self.nodes(level), self.branching)
+            codes = (strings * self.place_values.to(x.device)).sum(dim=2)
+            known, order = (table * self.place_values).sum(dim=2).flatten().to(x.device).sort()
+            place = torch.searchsorted(known, codes).clamp(max=len(known) - 1)
+            found = (known[place] == codes) & (strings >= 0).all(dim=2)
+            levels.append(torch.where(found, order[place] // self.synonyms, -1))
+        return levels
+
+    def count(self) -> int:
+        return self.strings_below(self.depth)
+
+    def strings_below(self, level: int) -> int:
+        """Strings of leaves that a node of a level can stand for, over all its symbols."""
+        inner = (self.branching**level - 1) // (self.branching - 1)
+        return int(self.vocabulary * self.synonyms**inner)
+
+    def part_counts(self) -> dict[str, int]:
+        return {f"layer_{level}": self.strings_below(level) for level in range(1, self.depth + 1)}
+
+    def log_partition(self, logits: Tensor) -> Tensor:
+        return self.upward(logits)[-1].squeeze(1).logsumexp(dim=1)
+
+    def upward(self, logits: Tensor, fields: list[Tensor] | None = None) -> list[Tensor]:
+        """Belief propagation from the leaves to the root: (n, nodes, vocabulary) at levels 0 … depth.
+
+        Entry a of a node is the log-weight of all derivations below it from symbol a. ``fields`` are added at every
+        level; the gradient of the sum over the root with respect to them is the posterior of the nodes.
+        """
+        levels = [logits if fields is None else logits + fields[0]]
+        for level, table in enumerate(self.productions, start=1):
+            below = levels[-1].reshape(len(logits), self.nodes(level), self.branching, self.vocabulary)
+            table = table.to(logits.device)
+            # Σ over the children of the log-weight of the child that each production names.
+            weight = torch.stack([below[:, :, child, table[..., child]] for child in range(self.branching)]).sum(dim=0)
+            up = weight.logsumexp(dim=3)  # (n, nodes, vocabulary)
+            levels.append(up if fields is None else up + fields[level])
+        return levels
+
+    def enumerate(self) -> Tensor:
+        if self.count() > ENUMERABLE:
+            raise UserError(f"rule: {self.count():,} strings are too many to list; use a smaller grammar")
+        tables = [table.reshape(self.vocabulary, self.synonyms, self.branching) for table in self.productions]
+        # strings[a]: every string of leaves below a symbol a of the level reached so far.
+        strings = [torch.tensor([[symbol]]) for symbol in range(self.vocabulary)]
+        for table in tables:
+            strings = [torch.cat([joined([strings[c] for c in row]) for row in rows.tolist()]) for rows in table]
+        return torch.cat(strings)
+
+
+def joined(choices: list[Tensor]) -> Tensor:
+    """Every way to write one row of each table behind the other."""
+    result = choices[0]
+    for more in choices[1:]:
+        left = result.repeat_interleave(len(more), dim=0)
+        result = torch.cat([left, more.repeat(len(result), 1)], dim=1)
+    return result

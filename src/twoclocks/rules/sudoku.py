@@ -1,0 +1,163 @@
+"""Sudoku: Latin squares whose blocks hold every symbol too (P1 B.4.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.rules import heat_bath
+from twoclocks.rules.base import ENUMERABLE, RULES, Array
+from twoclocks.rules.grids import (
+    Grids,
+    PermutationGrid,
+    complete,
+    no_column_repeats,
+    random_permutations,
+    relabel,
+)
+from twoclocks.rules.latin import CyclicLatin, Latin, is_cyclic
+
+COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A107739, A291187); the rest is unknown
+    (2, 2): 288,
+    (2, 3): 28_200_960,
+    (2, 4): 29_136_487_207_403_520,
+    (2, 5): 1_903_816_047_972_624_930_994_913_280_000,
+    (2, 6): 38_296_278_920_738_107_863_746_324_732_012_492_486_187_417_600_000,
+    (3, 3): 6_670_903_752_021_072_936_960,
+    (3, 4): 81_171_437_193_104_932_746_936_103_027_318_645_818_654_720_000,
+}
+LISTED = 6  # up to this side the grids with an ordered first row are listed, and sampling is exact
+
+
+@cache
+def ordered_grids(block_rows: int, block_cols: int) -> Grids:
+    """All grids whose first row is 0 … side−1; renaming their symbols gives every grid once."""
+    side = block_rows * block_cols
+
+    def fits(grids: Grids, candidates: Grids) -> Any:
+        allowed = no_column_repeats(grids, candidates)
+        for row in range(grids.shape[1] // block_rows * block_rows, grids.shape[1]):  # the rows of this band
+            for first in range(0, side, block_cols):
+                block = slice(first, first + block_cols)
+                above, new = (
+                    np.bitwise_or.reduce(1 << rows[:, block].astype(int), axis=1)
+                    for rows in (grids[:, row], candidates)
+                )
+                allowed &= (above[:, None] & new) == 0
+        return allowed
+
+    return complete(side, fits)
+
+
+@RULES.register("sudoku")
+@dataclass(frozen=True, kw_only=True)
+class Sudoku(PermutationGrid):
+    """Every row, column and block of a square grid holds each symbol once.
+
+    Up to side 6 samples are exactly uniform: a listed grid with an ordered first row, its symbols renamed. Blocks of
+    one row or column make a Latin square. Larger grids come from a heat-bath walk of 2·side² sweeps.
+
+    >>> Sudoku().count()
+    28200960
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"block_rows": 2, "block_cols": 3},)
+    block_rows: int = setting(2, "rows of a block", at_least=1)
+    block_cols: int = setting(3, "columns of a block; rows × columns is the side and the number of symbols", at_least=1)
+
+    def check(self) -> None:
+        if 1 in self.block_shape:
+            largest = max(self.block_shape)
+            if largest > 11:
+                raise SettingError(
+                    "block_cols", self.block_cols, "blocks of one line make a Latin square; use 11 at most"
+                )
+        elif self.block_shape not in COUNTS:
+            known = ", ".join(f"{rows}×{columns}" for rows, columns in COUNTS)
+            fix = f"the number of {self.size}×{self.size} grids with such blocks is unknown; use one of {known}"
+            raise SettingError("block_cols", self.block_cols, fix)
+
+    @property
+    def block_shape(self) -> tuple[int, int]:
+        """The smaller side of a block first; a grid and its mirror image are counted alike."""
+        return min(self.block_rows, self.block_cols), max(self.block_rows, self.block_cols)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        side = self.block_rows * self.block_cols
+        return (side, side)
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        rows, columns = self.block_rows, self.block_cols
+        blocks = x.reshape(len(x), columns, rows, rows, columns).transpose(2, 3)  # band, stack, row, column
+        return {"row": x, "column": x.transpose(1, 2), "block": blocks.reshape(len(x), self.size, self.size)}
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        if 1 in self.block_shape:
+            return Latin(side=self.size).draw(n, rng)
+        if self.size > LISTED:
+            return heat_bath.random_walk(n, self.block_rows, self.block_cols, heat_bath.sweep_count(self.size), rng)
+        listed = ordered_grids(self.block_rows, self.block_cols)
+        return relabel(listed[rng.integers(0, len(listed), size=n)], random_permutations(n, self.size, rng))
+
+    def count(self) -> int:
+        return Latin(side=self.size).count() if 1 in self.block_shape else COUNTS[self.block_shape]
+
+    def enumerate(self) -> Tensor:
+        if 1 in self.block_shape:
+            return Latin(side=self.size).enumerate()
+        if self.count() > ENUMERABLE:
+            raise UserError(f"rule: {self.count():,} Sudoku grids are too many to list; use blocks 2×2")
+        names = np.array(list(permutations(range(self.size))))
+        return torch.from_numpy(names[:, ordered_grids(self.block_rows, self.block_cols)].reshape(-1, *self.shape))
+
+
+@RULES.register("sudoku_cyclic")
+@dataclass(frozen=True, kw_only=True)
+class CyclicSudoku(Sudoku):
+    """Sudoku as P1 draws it: cyclic Latin squares with permuted rows, columns and symbols, kept if their blocks fit.
+
+    Uniform over the Sudoku grids that are isotopic to addition modulo the side, and blind to all others: with 2×3
+    blocks 6% of the squares fit, and they are 1.1% of the grids. Validity is that of ``sudoku``.
+
+    >>> CyclicSudoku().support() / CyclicSudoku().count()
+    0.0110...
+    """
+
+    def check(self) -> None:
+        super().check()
+        if self.size > LISTED:
+            fix = (
+                f"few cyclic squares of side {self.size} are Sudoku grids; use a side of 6 at most, or the rule sudoku"
+            )
+            raise SettingError("block_cols", self.block_cols, fix)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        squares = CyclicLatin(side=self.size)
+        kept, found = [np.empty((0, *self.shape), dtype=np.uint8)], 0
+        while found < n:
+            tried = squares.draw(1 << 16, rng)
+            blocks = torch.from_numpy(tried.astype(np.int64))
+            kept.append(tried[self.is_valid(blocks).numpy()].astype(np.uint8))
+            found += len(kept[-1])
+        return np.concatenate(kept)[:n]
+
+    def support(self) -> int:
+        if 1 in self.block_shape:
+            return CyclicLatin(side=self.size).support()
+        listed = ordered_grids(self.block_rows, self.block_cols)
+        return math.factorial(self.size) * int(is_cyclic(listed).sum())
+
+    def enumerate(self) -> Tensor:
+        grids = super().enumerate()
+        return grids[torch.from_numpy(is_cyclic(grids.numpy().astype(np.uint8)))]

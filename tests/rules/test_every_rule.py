@@ -1,0 +1,131 @@
+"""Every registered rule, whoever added it: the contract at its published sizes, a test file, and errors that help."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import twoclocks as tc
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.rows import is_member
+from twoclocks.rules import RULES, Rule
+from twoclocks.testing import check_rule
+
+SMALL: dict[str, dict[str, Any]] = {  # sizes at which everything can be listed
+    "parity": {"length": 8, "group": 4},
+    "exact_k": {"length": 9, "k": 3},
+    "row_k": {"side": 3, "k": 2},
+    "row_variable_k": {"side": 3, "ks": [0, 2]},
+    "global_k": {"side": 3, "ks": [1, 3, 0]},
+    "latin": {"side": 4},
+    "latin_cyclic": {"side": 4},
+    "row_latin": {"side": 3},
+    "sudoku": {"block_rows": 2, "block_cols": 2},
+    "sudoku_cyclic": {"block_rows": 2, "block_cols": 2},
+    "rhm": {"depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 2, "rule_seed": 3},
+}
+PUBLISHED = [(name, example) for name, cls in RULES.items() for example in cls.examples]
+
+
+def label(value: object) -> str:
+    return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+
+
+@pytest.mark.parametrize(("name", "settings"), PUBLISHED, ids=label)
+def test_contract_at_the_published_sizes(name: str, settings: dict[str, Any]) -> None:
+    check_rule(tc.rules.create(name, **settings))
+
+
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_contract_where_everything_can_be_listed(name: str, settings: dict[str, Any]) -> None:
+    rule = tc.rules.create(name, **settings)
+    assert rule.support() <= 1024
+    check_rule(rule)
+
+
+@pytest.mark.parametrize("name", RULES.names())
+def test_every_registered_rule_has_its_tests(name: str) -> None:
+    """A new file of rules comes with its own test file, and each rule with a size small enough to list."""
+    module = Path(inspect.getfile(RULES.get(name))).stem
+    assert (Path(__file__).parent / f"test_{module}.py").exists()
+    assert name in SMALL
+
+
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_two_disjoint_training_sets(name: str, settings: dict[str, Any]) -> None:
+    rule = tc.rules.create(name, **settings)
+    n = rule.support() // 2
+    first, second = tc.data.disjoint_training_sets(rule, n=n, seed=4)
+    assert torch.equal(first, tc.data.training_set(rule, n=n, seed=4))
+    assert len(torch.unique(torch.cat([first, second]), dim=0)) == 2 * n
+    assert bool(rule.is_valid(torch.cat([first, second])).all())
+    assert not is_member(second, first, rule.symbols).any()
+
+
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_a_smaller_set_begins_a_larger_one_for_every_rule(name: str, settings: dict[str, Any]) -> None:
+    rule = tc.rules.create(name, **settings)
+    whole = tc.data.training_set(rule, n=rule.support(), seed=1)
+    assert len(torch.unique(whole, dim=0)) == rule.support()
+    for n in (2, rule.support() // 3, rule.support() - 1):
+        assert torch.equal(tc.data.training_set(rule, n=n, seed=1), whole[:n])
+
+
+IMPOSSIBLE = [
+    ("exact_k", {"length": 4, "k": 5}, r"rule\.k: 5 is not allowed; .*length = 4 bits; use 0 to 4"),
+    ("exact_k", {"length": 0, "k": 0}, r"rule\.length: 0 .*at least 1"),
+    ("exact_k", {"length": 4, "k": -1}, r"rule\.k: -1 .*at least 0"),
+    ("exact_k", {"length": 4}, r"rule\.k: it is missing"),
+    ("row_k", {"side": 3, "k": 4}, r"rule\.k: 4 .*side = 3 bits"),
+    ("row_variable_k", {"side": 3, "ks": []}, r"rule\.ks: \[\] .*at least one"),
+    ("row_variable_k", {"side": 3, "ks": [1, 1]}, r"rule\.ks: \[1, 1\] .*appears twice; use \[1\]"),
+    ("row_variable_k", {"side": 3, "ks": 2}, r"rule\.ks: 2 .*use a list, for example \[2\]"),
+    ("global_k", {"side": 3, "ks": [1, 7]}, r"rule\.ks: 7 .*side = 3 bits"),
+    ("latin", {"side": 0}, r"rule\.side: 0 .*at least 1"),
+    ("latin", {"side": 12}, r"rule\.side: 12 .*at most 11"),
+    ("row_latin", {"side": 0}, r"rule\.side: 0 "),
+    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use one of 2×2, 2×3"),
+    ("sudoku", {"block_rows": 0}, r"rule\.block_rows: 0 "),
+    ("sudoku", {"block_rows": 1, "block_cols": 12}, r"rule\.block_cols: 12 .*Latin square"),
+    ("sudoku_cyclic", {"block_rows": 3, "block_cols": 3}, r"rule\.block_cols: 3 .*6 at most"),
+    ("rhm", {"depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 5}, r"rule\.synonyms: 5 .*use 1 to 4"),
+    ("rhm", {"depth": 2, "branching": 1, "vocabulary": 4, "synonyms": 1}, r"rule\.branching: 1 .*at least 2"),
+    ("rhm", {"depth": 16, "branching": 3, "vocabulary": 4, "synonyms": 1}, r"rule\.depth: 16 .*at most"),
+    ("rhm", {"depth": 1, "branching": 40, "vocabulary": 4, "synonyms": 1}, r"rule\.vocabulary: 4 .*too many"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "message"), IMPOSSIBLE)
+def test_impossible_rules_name_the_field_the_value_and_the_fix(
+    name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        tc.rules.create(name, **settings)
+
+
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_more_rows_than_the_rule_has_are_refused(name: str, settings: dict[str, Any]) -> None:
+    rule: Rule = tc.rules.create(name, **settings)
+    with pytest.raises(SettingError, match=rf"n: {rule.support() + 1} .*only {rule.support()} valid samples"):
+        tc.data.training_set(rule, n=rule.support() + 1)
+    with pytest.raises(SettingError, match=r"part: 1 .*2 disjoint sets"):
+        tc.data.training_set(rule, n=rule.support(), part=1)
+    with pytest.raises(SettingError, match=r"n: 1 .*0 valid samples lie outside"):
+        tc.data.held_out(rule, rule.enumerate(), n=1)
+
+
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_validity_does_not_depend_on_type_or_device(name: str, settings: dict[str, Any]) -> None:
+    rule = tc.rules.create(name, **settings)
+    x = torch.cat([rule.sample(20, 0), tc.data.cube_set(rule, 200, 0)])
+    expected = rule.is_valid(x)
+    assert 20 <= int(expected.sum()) < 220
+    assert torch.equal(rule.is_valid(x.to(torch.uint8)), expected)
+    if torch.cuda.is_available():
+        assert torch.equal(rule.is_valid(x.cuda()).cpu(), expected)
+        for kind, valid in rule.parts_valid(x.cuda()).items():
+            assert torch.equal(valid.cpu(), rule.parts_valid(x)[kind])
