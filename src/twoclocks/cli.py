@@ -20,7 +20,7 @@ LISTS = ("presets", "rules", "encodings", "models", "objectives", "metrics", "se
 def main(words: Sequence[str] | None = None) -> int:
     """Entry point of the command ``twoclocks``."""
     parser = make_parser()
-    arguments, rest = parser.parse_known_args(words)
+    arguments, rest = parser.parse_known_args(with_preset(sys.argv[1:] if words is None else list(words)))
     if not hasattr(arguments, "call"):
         parser.print_help()
         return 0
@@ -54,6 +54,17 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
+def with_preset(words: list[str]) -> list[str]:
+    """``run`` without a preset changes the default one, written as no name; the parser would take a value for it."""
+    if words[:1] != ["run"]:
+        return words
+    queue = words[1:]
+    while queue and queue[0].startswith("-"):
+        alone = "=" in queue[0] or queue[0] in ("--json", "--help", "-h")
+        queue = queue[1 if alone else 2 :]
+    return words if queue else ["run", "", *words[1:]]
+
+
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="twoclocks",
@@ -76,7 +87,11 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--json", action="store_true", help="print the result as JSON")
 
     run = add("run", run_command, "train and evaluate one model as a preset or a YAML file says", True)
-    run.add_argument("preset", help="a preset (see 'twoclocks list presets') or a YAML file; settings come after it")
+    run.add_argument(
+        "preset",
+        metavar="[PRESET]",
+        help="a preset (see 'twoclocks list presets') or a YAML file; without one, the settings change 'demo'",
+    )
     run.add_argument("--out", type=Path, help="run directory (default: runs/NAME)")
     run.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -122,7 +137,7 @@ def run_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_clocks, watch
     from twoclocks.report.summary import summarise
 
-    settings = load_settings(arguments.preset, arguments.overrides)
+    settings = load_settings(arguments.preset or None, arguments.overrides)
     out = arguments.out if arguments.out is not None else Path("runs") / settings.name
     with watch(settings) as observe:
         done = run(settings, out, observe)

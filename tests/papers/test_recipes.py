@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from twoclocks.core.config import to_mapping
 from twoclocks.experiment import Run, RunSettings, load_run, load_settings
 from twoclocks.papers import two_clocks
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute
+from twoclocks.papers.two_clocks.counting import Counting
 from twoclocks.papers.two_clocks.law import PAPER_A, PAPER_ALPHA, SIZES, GPTLaw
 from twoclocks.papers.two_clocks.order import Order
+from twoclocks.papers.two_clocks.structured import Structured
 from twoclocks.store import RunDirectory
 
 
@@ -23,8 +27,15 @@ def sigmoid(steps: np.ndarray, middle: float) -> np.ndarray:  # type: ignore[typ
     return 1 / (1 + (steps / middle) ** -12.0)
 
 
-def written(path: Path, settings: RunSettings, tau_rule: float, tau_mem: float, dip: float = 0.0) -> Run:
-    """A run directory whose cube, rule and memory transitions lie at given steps."""
+def written(
+    path: Path,
+    settings: RunSettings,
+    tau_rule: float,
+    tau_mem: float,
+    dip: float = 0.0,
+    parts: Mapping[str, float] = MappingProxyType({}),
+) -> Run:
+    """A run directory whose cube, rule and memory transitions lie at given steps, and those of parts of the rule."""
     manifest = {"settings": to_mapping(settings), "metrics": [], "versions": {}}
     directory = RunDirectory.create(path, manifest)
     steps = np.array(settings.schedule, dtype=float)
@@ -37,6 +48,7 @@ def written(path: Path, settings: RunSettings, tau_rule: float, tau_mem: float, 
         "sample_memorization": sigmoid(steps, tau_mem),
         "valid_new": valid * (1 - sigmoid(steps, tau_mem)),
         "invalid_0.5": 1 - sigmoid(steps, tau_rule / 20),
+        **{f"{kind}_accuracy": sigmoid(steps, tau) for kind, tau in parts.items()},
     }
     for index in range(len(steps)):
         directory.append_metrics({name: float(values[index]) for name, values in columns.items()})
@@ -88,6 +100,44 @@ def test_law(tmp_path: Path, a: float, alpha: float, verdict: str) -> None:
 def test_law_runs_past_the_predicted_clock() -> None:
     for n, settings in zip(SIZES, GPTLaw().settings("cpu").values(), strict=True):
         assert settings.data.n == n and settings.training.steps > 3 * PAPER_A * n**PAPER_ALPHA
+
+
+@pytest.mark.parametrize(
+    ("exact", "variable", "verdict"),
+    [(500, 600, "reproduced"), (300, 600, "reproduced"), (2000, 600, "not reproduced"), (500, 350, "not reproduced")],
+)
+def test_counting(tmp_path: Path, exact: float, variable: float, verdict: str) -> None:
+    taus = {"parity-g2": 500.0, "row-k3": 450.0, "row-variable-k24": variable}
+    runs = {
+        label: written(tmp_path / label, settings, taus.get(label, exact), 1e9)
+        for label, settings in Counting().settings("cpu").items()
+    }
+    assert Counting().measure(runs).verdict == verdict
+    runs.pop("exact-k6")
+    assert Counting().measure(runs).verdict == "unfinished"
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "alone", "verdict"),
+    [
+        (1000, 4000, 500, "reproduced"),
+        (1000, 1e9, 500, "reproduced"),  # columns never come
+        (4000, 1000, 500, "not reproduced"),
+        (1e9, 1e9, 500, "not reproduced"),
+        (1000, 4000, 2000, "not reproduced"),
+    ],
+)
+def test_structured(tmp_path: Path, row: float, column: float, alone: float, verdict: str) -> None:
+    runs = {}
+    for label, settings in Structured().settings("cpu").items():
+        latin = label.startswith("row-latin")
+        parts = {"row": alone} if latin else {"row": row, "column": column}
+        runs[label] = written(tmp_path / label, settings, alone if latin else max(row, column), 1e9, parts=parts)
+    measured = Structured().measure(runs)
+    assert measured.verdict == verdict, measured.sentence
+    json.dumps(measured.values, allow_nan=False)
+    runs.popitem()
+    assert Structured().measure(runs).verdict == "unfinished"
 
 
 class Tiny(Recipe):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from twoclocks.objectives.base import OBJECTIVES, Objective
 from twoclocks.rules.base import RULES, Rule
 from twoclocks.training.cadence import check_schedule, log_spaced
 from twoclocks.training.loop import TrainingSettings
+
+DEFAULT_PRESET = "demo"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +112,19 @@ def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) 
     return merge(read_preset(base, path.parent, (*below, path)), mapping)
 
 
-def load_settings(preset: str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
+def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
     """Settings of a preset or YAML file with overrides, given as command-line words or as a nested mapping.
+
+    A run is called like its preset; without one the default preset is changed, and the run is called like its rule.
 
     >>> load_settings("demo", ["--data.n", "32"]).data.n
     32
+    >>> load_settings(overrides=["--rule.name", "sudoku", "--encoding", "one_hot"]).name
+    'sudoku'
     """
     change = overrides if isinstance(overrides, Mapping) else parse_overrides(overrides)
-    base = read_preset(preset)
-    return build(RunSettings, merge({"name": Path(preset).stem, **base}, change))
+    mapping = merge(read_preset(preset if preset is not None else DEFAULT_PRESET), change)
+    if preset is not None:
+        return build(RunSettings, {"name": Path(preset).stem, **mapping})
+    settings = build(RunSettings, mapping)
+    return settings if "name" in mapping else replace(settings, name=RULES.name_of(settings.rule))

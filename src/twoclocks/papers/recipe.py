@@ -13,6 +13,8 @@ from twoclocks.core.registry import Registry
 from twoclocks.experiment import Run, RunSettings, load_run, run
 from twoclocks.store.files import write_json
 
+CURVES = ("step", "loss", "sample_memorization", "valid_new", "invalid_0.5")  # stored, with all accuracies
+
 Verdict = Literal["reproduced", "not reproduced", "unfinished"]
 
 
@@ -89,8 +91,9 @@ def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measure
                 "seconds": one.manifest.get("seconds"),
                 "settings": one.manifest["settings"],
                 "curves": {
-                    column: [None if v != v else round(v, 6) for v in one.metrics()[column].tolist()]
-                    for column in ("step", "loss", "sample_accuracy", "sample_memorization", "valid_new", "invalid_0.5")
+                    name: [None if v != v else round(v, 6) for v in values.tolist()]
+                    for name, values in one.metrics().items()
+                    if name in CURVES or name.endswith("_accuracy")
                 },
             }
             for label, one in runs.items()

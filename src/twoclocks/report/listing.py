@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from decimal import Decimal
 from typing import Any
 
 from twoclocks.core.config import describe
@@ -28,7 +29,9 @@ def list_rows(kind: str) -> Rows:
         return setting_rows()
     if kind == "models":
         return model_rows()
-    registries: dict[str, Registry[Any]] = {"rules": RULES, "encodings": ENCODINGS, "objectives": OBJECTIVES}
+    if kind == "rules":
+        return rule_rows()
+    registries: dict[str, Registry[Any]] = {"encodings": ENCODINGS, "objectives": OBJECTIVES}
     return [
         {"name": name, "what it is": first_line(cls), "settings": arguments(cls)}
         for name, cls in registries[kind].items()
@@ -36,11 +39,31 @@ def list_rows(kind: str) -> Rows:
 
 
 def first_line(cls: type) -> str:
-    return (cls.__doc__ or "").strip().split("\n")[0]
+    return (cls.__doc__ or "").strip().split("\n")[0].replace("``", "")
 
 
 def arguments(cls: type) -> str:
     return ", ".join(item.name for item in fields(cls))
+
+
+def rule_rows() -> Rows:
+    """Every rule at its first published size."""
+    rows = []
+    for name, cls in RULES.items():
+        row = {"rule": name, "arguments": arguments(cls), "example": "", "valid set": "", "chance": ""}
+        for example in cls.examples[:1]:
+            rule = RULES.create(name, **example)
+            row["example"] = ", ".join(str(value) for value in example.values())
+            row["valid set"], row["chance"] = large(rule.count()), f"{rule.chance():.2e}"
+            if rule.support() < rule.count():
+                row["valid set"] = f"{large(rule.support())} of {large(rule.count())}"
+        rows.append({**row, "what it is": first_line(cls)})
+    return rows
+
+
+def large(number: int) -> str:
+    """All digits of a count, or three and a power of ten where they are too many to read."""
+    return f"{number:,}" if number < 10**18 else f"{Decimal(number):.2e}"
 
 
 def model_rows() -> Rows:

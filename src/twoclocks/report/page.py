@@ -12,7 +12,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
-from twoclocks.report.theme import css_variables, themed_svg
+from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.store.files import write_atomic
 
 
@@ -40,6 +40,12 @@ class Chapter:
     @property
     def clocks(self) -> Clocks:
         return self.curves.clocks
+
+    @property
+    def rule(self) -> str:
+        """The rule in words, such as ``parity, length 24, group 2``."""
+        section = self.run.manifest["settings"]["rule"]
+        return ", ".join([section["name"], *(f"{key} {value}" for key, value in section.items() if key != "name")])
 
 
 def write_report(runs: Sequence[Run], path: Path | str) -> Path:
@@ -113,5 +119,6 @@ def render(chapters: Sequence[Chapter]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["sentence"] = verdict_sentence
+    environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()
     return environment.get_template("report.html").render(chapters=chapters, marks=MARKS, day=day, night=night)

@@ -7,6 +7,7 @@ dark and paper.
 from __future__ import annotations
 
 import io
+from colorsys import hls_to_rgb
 from typing import Any
 
 COLOURS: dict[str, tuple[str, str]] = {  # name: (light, dark)
@@ -24,6 +25,20 @@ COLOURS: dict[str, tuple[str, str]] = {  # name: (light, dark)
 
 def light(name: str) -> str:
     return COLOURS[name][0]
+
+
+def symbol_colours(symbols: int) -> list[str]:
+    """A colour for each symbol: dark on light for bits, otherwise hues around the wheel in changing lightness."""
+    if symbols == 2:
+        return [light("line"), light("ink")]
+    wheel = [hls_to_rgb(k / symbols, (0.42, 0.56, 0.7)[k % 3], 0.6) for k in range(symbols)]
+    return ["#" + "".join(f"{round(255 * part):02x}" for part in colour) for colour in wheel]
+
+
+def as_css(colour: str) -> str:
+    """A light value as the variable that follows the theme; other colours as they are."""
+    names = {day: name for name, (day, _) in COLOURS.items()}
+    return f"var(--{names[colour]})" if colour in names else colour
 
 
 def css_variables() -> tuple[str, str]:
@@ -65,6 +80,6 @@ def themed_svg(figure: Any, salt: str) -> str:
         figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = stream.getvalue()
     svg = svg[svg.index("<svg") :]
-    for name, (day, _) in COLOURS.items():
-        svg = svg.replace(day, f"var(--{name})")
+    for day, _ in COLOURS.values():
+        svg = svg.replace(day, as_css(day))
     return svg.replace('id="', f'id="{salt}-').replace('href="#', f'href="#{salt}-').replace("url(#", f"url(#{salt}-")

@@ -108,14 +108,17 @@ class Latin(PermutationGrid):
 @RULES.register("latin_cyclic")
 @dataclass(frozen=True, kw_only=True)
 class CyclicLatin(Latin):
-    """Latin squares as P1 draws them: rows, columns and symbols of the cyclic square permuted.
+    """Latin squares as P1 draws them: the cyclic one, permuted.
 
-    Uniform over one isotopy class, that of addition modulo ``side``, and blind to all others: of 2 classes at sides 4
-    and 5, of 22 at side 6, where it reaches 0.64% of the squares. Validity is that of ``latin``.
+    Rows, columns and symbols are permuted: uniform over one isotopy class, that of addition modulo ``side``, and blind
+    to all others. Sides 4 and 5 have 2 classes, side 6 has 22, and there 0.64% of the squares are reached. Validity is
+    that of ``latin``.
 
     >>> CyclicLatin(side=6).support() / CyclicLatin(side=6).count()
     0.0063...
     """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"side": 6},)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         return isotopic(np.broadcast_to(cyclic_square(self.side), (n, self.side, self.side)), rng)

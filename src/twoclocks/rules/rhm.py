@@ -27,7 +27,7 @@ LONGEST = 1 << 16
 @RULES.register("rhm")
 @dataclass(frozen=True, kw_only=True)
 class RandomHierarchy(Rule):
-    """Strings of a random unambiguous grammar on a tree; level ℓ holds what ``branching^ℓ`` leaves stand for.
+    """Strings of a random unambiguous grammar on a regular tree: the Random Hierarchy Model.
 
     >>> RandomHierarchy(depth=3, branching=2, vocabulary=16, synonyms=4, rule_seed=0).count() == 16 * 4**7
     True

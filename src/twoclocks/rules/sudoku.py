@@ -20,6 +20,7 @@ from twoclocks.rules.base import ENUMERABLE, RULES, Array
 from twoclocks.rules.grids import (
     Grids,
     PermutationGrid,
+    all_different,
     complete,
     no_column_repeats,
     random_permutations,
@@ -125,7 +126,7 @@ class Sudoku(PermutationGrid):
 @RULES.register("sudoku_cyclic")
 @dataclass(frozen=True, kw_only=True)
 class CyclicSudoku(Sudoku):
-    """Sudoku as P1 draws it: cyclic Latin squares with permuted rows, columns and symbols, kept if their blocks fit.
+    """Sudoku as P1 draws it: permuted cyclic Latin squares, kept if their blocks fit.
 
     Uniform over the Sudoku grids that are isotopic to addition modulo the side, and blind to all others: with 2×3
     blocks 6% of the squares fit, and they are 1.1% of the grids. Validity is that of ``sudoku``.
@@ -147,8 +148,8 @@ class CyclicSudoku(Sudoku):
         kept, found = [np.empty((0, *self.shape), dtype=np.uint8)], 0
         while found < n:
             tried = squares.draw(1 << 16, rng)
-            blocks = torch.from_numpy(tried.astype(np.int64))
-            kept.append(tried[self.is_valid(blocks).numpy()].astype(np.uint8))
+            blocks = self.parts(torch.from_numpy(tried))["block"]
+            kept.append(tried[all_different(blocks).all(dim=1).numpy()])
             found += len(kept[-1])
         return np.concatenate(kept)[:n]
 

@@ -1,0 +1,79 @@
+"""P1 §5.2: a rule as an energy, its pull on each bit split into what the bit says itself and what the rule adds.
+
+E(x) = Σ_i (x_i² − 1)² + E_rule(x) is zero exactly on the valid corners of the cube. The first term is local: it makes
+every corner an attractor, and is learned first. How hard the second is depends on its degree: how many bits must be
+multiplied to know its gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from twoclocks.core.errors import UserError
+from twoclocks.data.encodings import SignImage
+from twoclocks.oracles.gaussian import Sigma, rule_denoiser
+from twoclocks.rules.base import Rule
+from twoclocks.rules.counts import Counted, GlobalK
+from twoclocks.rules.parity import Parity
+
+
+def cube_energy(x: Tensor) -> Tensor:
+    """Σ_i (x_i² − 1)² of x (n, …): zero on the corners of the cube."""
+    return (x.square() - 1).square().flatten(1).sum(dim=1)
+
+
+def rule_energy(rule: Rule, x: Tensor) -> Tensor:
+    """An energy (n,) of x (n, *shape) in ±1, zero on valid corners and positive on the others.
+
+    Parity: Σ_groups (1 − s·Π x)², of degree G in its product. Counts: Σ_lines Π_k (Σ x − c_k)², of degree 2 for one k.
+    """
+    if isinstance(rule, Parity):
+        sign = -1.0 if rule.group % 2 else 1.0  # the product over a valid group: an even number of entries is +1
+        groups = x.reshape(len(x), rule.groups, rule.group)
+        return (1 - sign * groups.prod(dim=2)).square().sum(dim=1)
+    if isinstance(rule, Counted) and not isinstance(rule, GlobalK):
+        _, lines, width = rule.lines
+        sums = x.reshape(len(x), lines, width).sum(dim=2)
+        excess = [sums - (2 * ones - width) for ones in rule.allowed]
+        return torch.stack(excess).prod(dim=0).square().sum(dim=1)
+    raise UserError(f"rule: {rule} has no energy here; use parity, exact_k, row_k or row_variable_k")
+
+
+def local_and_rule_terms(rule: Rule, y: Tensor, sigma: Sigma) -> tuple[Tensor, Tensor]:
+    """Half the posterior log-odds of each bit, as y_i/σ² + what the other bits say of it through the rule.
+
+    E[x_i | y] is the tanh of their sum; the local term alone is the cube's denoiser. Both (n, *shape), float64.
+    """
+    if rule.symbols != 2:
+        raise UserError(f"rule: {rule} has {rule.symbols} symbols; the split is defined for bits")
+    log = rule_denoiser(rule, SignImage()).posterior(y, sigma).log()
+    level = torch.as_tensor(sigma, dtype=torch.float64).reshape(-1, *[1] * (y.dim() - 1))
+    local = y.double() / level**2
+    return local, ((log[..., 1] - log[..., 0]) / 2).reshape(y.shape) - local
+
+
+def corners(bits: int) -> Tensor:
+    """All corners (2^bits, bits) of the cube, ±1, float64; bit b of the row's number is entry b."""
+    return 2.0 * (torch.arange(1 << bits)[:, None] >> torch.arange(bits) & 1).double() - 1
+
+
+def degree_spectrum(function: Callable[[Tensor], Tensor], bits: int) -> Tensor:
+    """Share of a function's squared size at each degree 0 … bits of its Walsh–Fourier series on the cube.
+
+    ``function`` maps the corners (2^bits, bits) to (2^bits,) or (2^bits, k); a product of d bits has degree d.
+
+    >>> degree_spectrum(lambda x: 3 * x[:, 0] * x[:, 1] + x[:, 2], bits=3).tolist()
+    [0.0, 0.1, 0.9, 0.0]
+    """
+    values = function(corners(bits)).double().reshape(1 << bits, -1)
+    transformed = values.reshape(*[2] * bits, -1)
+    for axis in range(bits):
+        low, high = transformed.unbind(dim=axis)
+        transformed = torch.stack([high + low, high - low], dim=axis)
+    size = transformed.reshape(1 << bits, -1).square().sum(dim=1)
+    # Axis 0 of the reshape is the highest bit: numbers, and so degrees, are in their natural order.
+    degree = (torch.arange(1 << bits)[:, None] >> torch.arange(bits) & 1).sum(dim=1)
+    return torch.zeros(bits + 1, dtype=torch.float64).index_add(0, degree, size) / size.sum()

@@ -1,0 +1,30 @@
+"""Draw docs/rules-bits.png and docs/rules-symbols.png: samples of every registered rule (P1 Figs. 5 and 6).
+
+python tools/draw_rules.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+from twoclocks.report.montage import draw_montage, montage_data
+from twoclocks.report.theme import style
+from twoclocks.rules import RULES
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def main() -> None:
+    bits = [name for name, cls in RULES.items() if RULES.create(name, **cls.examples[0]).symbols == 2]
+    symbols = [name for name in RULES.names() if name not in bits]
+    order = ["parity", "exact_k", "row_k", "row_variable_k", "global_k", "row_latin", "latin", "sudoku", "rhm"]
+    for file, names, samples, columns in (("rules-bits.png", bits, 25, None), ("rules-symbols.png", symbols, 6, 3)):
+        ordered = sorted(names, key=lambda name: (order.index(name.removesuffix("_cyclic")), name))
+        with matplotlib.rc_context(style()):
+            draw_montage(montage_data(ordered, samples, columns)).savefig(DOCS / file, dpi=130)
+
+
+if __name__ == "__main__":
+    main()
