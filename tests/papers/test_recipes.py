@@ -107,7 +107,7 @@ def test_law_runs_past_the_predicted_clock() -> None:
     [(500, 600, "reproduced"), (300, 600, "reproduced"), (2000, 600, "not reproduced"), (500, 350, "not reproduced")],
 )
 def test_counting(tmp_path: Path, exact: float, variable: float, verdict: str) -> None:
-    taus = {"parity-g2": 500.0, "row-k3": 450.0, "row-variable-k24": variable}
+    taus = {"parity-g2": 500.0, "row-k3": 450.0, "row-variable-k23": variable}
     runs = {
         label: written(tmp_path / label, settings, taus.get(label, exact), 1e9)
         for label, settings in Counting().settings("cpu").items()

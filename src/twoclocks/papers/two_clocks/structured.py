@@ -11,7 +11,7 @@ from twoclocks.clocks import Onset, onset
 from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, Verdict
 
-STEPS, SAMPLES, THRESHOLD, SOON = 10_000, 1_024, 0.85, 1_000
+STEPS, SAMPLES, THRESHOLD, SOON = 8_000, 1_024, 0.85, 1_000
 ENCODINGS: dict[str, dict[str, Any]] = {
     "scalar": {"name": "scalar"},
     "one-hot": {"name": "one_hot", "zero_mean": True},
@@ -33,13 +33,13 @@ class Structured(Recipe):
         shared = {
             "data": {"n": SAMPLES},
             "training": {"steps": STEPS, "device": device},
-            "evaluation": {"evaluations": 30, "first": 50},
+            "evaluation": {"evaluations": 30, "first": 50, "samples": 1_024},
         }
         runs = {}
         for name in ("latin", "sudoku"):
             for label, encoding in ENCODINGS.items():
                 runs[f"{name}-{label}"] = load_settings(f"p1-dit-{name}", {**shared, "encoding": encoding})
-        short = {**shared, "training": {"steps": STEPS // 4, "device": device}}
+        short = {**shared, "training": {"steps": 3_000, "device": device}}
         return {ROWS_ALONE: load_settings("p1-dit-row-latin", short), **runs}
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
