@@ -11,7 +11,7 @@ from twoclocks.clocks import Onset, onset
 from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, Verdict
 
-STEPS, SAMPLES, THRESHOLD, SOON = 8_000, 1_024, 0.85, 1_000
+STEPS, SAMPLES, THRESHOLD, SOON = 6_500, 1_024, 0.85, 1_000
 ENCODINGS: dict[str, dict[str, Any]] = {
     "scalar": {"name": "scalar"},
     "one-hot": {"name": "one_hot", "zero_mean": True},
