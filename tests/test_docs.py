@@ -29,10 +29,11 @@ def test_generated_parts_are_up_to_date() -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    texts = {page: page.read_text(encoding="utf-8") for page in module.pages()}
     for name in module.PARTS:
-        assert f"<!-- generated: {name} -->" in readme
-    assert module.fill(readme) == readme, "run make docs"
+        assert any(f"<!-- generated: {name} -->" in text for text in texts.values()), name
+    for page, text in texts.items():
+        assert module.fill(text) == text, f"{page.name}: run make docs"
 
 
 def test_readme_example_runs_in_eight_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +70,39 @@ def test_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert names["decision"].phase == "rule" and names["decision"].step == 500
     assert (names["onset"].lower, names["onset"].upper) == (20, 40)
     assert names["law"].alpha == pytest.approx(1, abs=0.01)
+
+
+def test_rules_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(code_blocks(ROOT / "docs" / "rules.md")), "rules.md", "exec"), names)
+    assert "28200960" in capsys.readouterr().out
+    assert names["first"].shape == names["second"].shape == (512, 6, 6)
+
+
+def test_what_the_rules_page_says_of_the_cyclic_generators() -> None:
+    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    for name, settings in (
+        *(("latin_cyclic", {"side": side}) for side in (4, 5, 6)),
+        *(("sudoku_cyclic", {"block_rows": 2, "block_cols": columns}) for columns in (2, 3)),
+    ):
+        rule = RULES.create(name, **settings)
+        assert f"| {rule.support():,} | {rule.count():,} |" in page
+    uniform, cyclic = RULES.create("latin", side=6), RULES.create("latin_cyclic", side=6)
+    assert round(cyclic.copy_chance(9) / uniform.copy_chance(9)) == 157
+
+
+def test_oracles_page_runs_and_its_table_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs" / "oracles.md"
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(code_blocks(page)), "oracles.md", "exec"), names)
+    assert names["highest"] == {"parity": 5, "exact_k": 1}
+    printed = capsys.readouterr().out
+    for row in re.findall(
+        r"^\| (\d\.\d) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page.read_text(encoding="utf-8"), re.M
+    ):
+        (line,) = [line for line in printed.split("\n") if line.startswith(f"{row[0]} [")]
+        assert re.findall(r"([\d.]+) ±", line) == list(row[1:])
+    assert "[0.0, 0.0, 0.0, 0.0, 0.0, 1.0," in printed and "[0.0, 0.96, " in printed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""Fill the generated parts of README.md from the registry, the source tree and results/.
+"""Fill the generated parts of README.md and docs/ from the registry, the source tree and results/.
 
     python tools/generate_docs.py          rewrite the parts between the markers
     python tools/generate_docs.py --check  exit 1 if they are out of date
@@ -14,6 +14,8 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from twoclocks.report.listing import list_rows
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "twoclocks"
@@ -77,7 +79,50 @@ def demo_time() -> str:
     return f"Training time, evaluations included, on {threads} CPU threads: {words} (`results/demo_time.json`)."
 
 
+def rules_table() -> str:
+    """Every registered rule."""
+    return as_table(list_rows("rules"))
+
+
+def encodings_table() -> str:
+    return as_table(list_rows("encodings"))
+
+
+def rules_speed() -> str:
+    """Rows per second and a million rows, measured by benchmarks/rules.py."""
+    result = json.loads((ROOT / "results" / "rules_speed.json").read_text(encoding="utf-8"))
+    rows = []
+    for run in result["runs"]:
+        rule = dict(run["rule"])
+        size = ", ".join(str(value) for key, value in rule.items() if key not in ("name", "rule_seed"))
+        checked, made = run["checked_per_second"], run.get("training_set")
+        words = "" if made is None else f"{made['seconds']:.1f} s, {made['peak_bytes_per_row']:,} bytes a row"
+        if made is not None and made["rows"] < 1_000_000:
+            words = f"{made['rows']:,} in {words}"
+        rows.append(
+            {
+                "rule": f"{rule['name']}({size})",
+                "sampled": f"{run['sampled_per_second']:,}",
+                "checked, CPU": f"{checked['cpu']:,}",
+                "checked, GPU": f"{checked['cuda']:,}" if "cuda" in checked else "",
+                "1,000,000 unique rows": words,
+            }
+        )
+    where = (
+        f"{result['machine']['name']} host, `{result['command']}` ([rules_speed.json](../results/rules_speed.json))."
+    )
+    return f"{as_table(rows)}\n\n{where}"
+
+
+def as_table(rows: list[dict[str, str]]) -> str:
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "rules": rules_table,
+    "encodings": encodings_table,
+    "rules speed": rules_speed,
     "file tree": file_tree,
     "reproduced": reproduced,
     "demo seeds": demo_seeds,
@@ -87,6 +132,8 @@ PARTS: dict[str, Callable[[], str]] = {
 
 def fill(text: str) -> str:
     for name, make in PARTS.items():
+        if f"<!-- generated: {name} -->" not in text:
+            continue
         pattern = re.compile(rf"(<!-- generated: {name} -->\n).*?(\n?<!-- end: {name} -->)", re.DOTALL)
         part = make()
         text = pattern.sub(lambda match, part=part: f"{match[1]}{part}\n<!-- end: {name} -->", text)  # noqa: B023
@@ -94,14 +141,20 @@ def fill(text: str) -> str:
 
 
 def main() -> int:
-    path = ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    new = fill(old)
-    if "--check" in sys.argv:
-        print("README.md is up to date" if new == old else "README.md is out of date; run make docs")
-        return int(new != old)
-    path.write_text(new, encoding="utf-8")
-    return 0
+    stale = 0
+    for path in pages():
+        old = path.read_text(encoding="utf-8")
+        new = fill(old)
+        if "--check" in sys.argv:
+            print(f"{path.name} is up to date" if new == old else f"{path.name} is out of date; run make docs")
+            stale += new != old
+        else:
+            path.write_text(new, encoding="utf-8")
+    return int(stale > 0)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 if __name__ == "__main__":

@@ -120,11 +120,11 @@ def test_counting(tmp_path: Path, exact: float, variable: float, verdict: str) -
 @pytest.mark.parametrize(
     ("row", "column", "alone", "verdict"),
     [
-        (1000, 4000, 500, "reproduced"),
-        (1000, 1e9, 500, "reproduced"),  # columns never come
-        (4000, 1000, 500, "not reproduced"),
-        (1e9, 1e9, 500, "not reproduced"),
-        (1000, 4000, 2000, "not reproduced"),
+        (2000, 8000, 500, "reproduced"),
+        (2000, 1e9, 500, "reproduced"),  # columns never come
+        (8000, 2000, 500, "not reproduced"),
+        (1e9, 1e9, 500, "unfinished"),  # neither comes
+        (2000, 8000, 2000, "not reproduced"),
     ],
 )
 def test_structured(tmp_path: Path, row: float, column: float, alone: float, verdict: str) -> None:

@@ -16,7 +16,8 @@ from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import Outcome
-from twoclocks.experiment import Run
+from twoclocks.experiment import Run, load_settings
+from twoclocks.experiment import run as train
 from twoclocks.report.curves import curves_data, draw_curves
 from twoclocks.report.page import chapter, render, verdict_sentence, write_report
 from twoclocks.report.strip import MARKS, classify, strip_data
@@ -183,3 +184,20 @@ def test_unwritable_place_is_refused(tiny_dit: Run, tmp_path: Path) -> None:
         write_report([tiny_dit], tmp_path / "no" / "folder" / "x.html")
     with pytest.raises(UserError, match="--out"):
         write_report([tiny_dit], tmp_path)
+
+
+def test_rules_with_several_kinds_of_pieces_show_each(tmp_path: Path) -> None:
+    small = {"width": 16, "depth": 1, "heads": 2}
+    change = {
+        "rule": {"name": "sudoku", "block_rows": 2, "block_cols": 2},
+        "training": {"steps": 4},
+        "evaluation": {"samples": 100, "steps": [1, 2, 4], "loss_rows": 8},
+        "data": {"n": 4},
+        "model": small,
+    }
+    done = train(load_settings("demo-gpt", change), tmp_path / "run")
+    info = curves_data(done)
+    shown = {curve.label: curve.values for curve in info.fractions}
+    for kind in ("row", "column", "block"):
+        assert np.array_equal(shown[f"valid {kind}s"], done.metrics()[f"{kind}_accuracy"])
+    draw_curves([info])

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import cycle
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
-from twoclocks.experiment.load import Run
+from twoclocks.experiment.load import Columns, Run
 from twoclocks.report.theme import light, style
 
 Floats = npt.NDArray[np.float64]
 LEGEND = {"fontsize": 8, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.3}
+
+
+Dash: TypeAlias = str | tuple[int, tuple[int, ...]]  # as matplotlib wants it
+PART_DASHES: tuple[Dash, ...] = ("-.", (0, (1, 1)), (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,8 @@ class Curve:
     label: str
     colour: str  # a name of the theme
     values: Floats
-    dash: str = "-"
+    dash: Dash = "-"
+    width: float = 1.8
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ def curves_data(run: Run) -> CurvesInfo:
     loosest = f"invalid_{max(settings.evaluation.quantization):g}"
     if (columns[loosest] > 0).any():
         fractions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
+    fractions += part_curves(run, columns)
     chance_valid, chance_copy = run.metric("sample_accuracy"), run.metric("sample_memorization")
     chances = (
         Level(f"validity by chance {chance_valid.chance_cube:.2g}", "rule", chance_valid.chance_cube or 0.0),
@@ -98,6 +105,16 @@ def curves_data(run: Run) -> CurvesInfo:
     )
 
 
+def part_curves(run: Run, columns: Columns) -> list[Curve]:
+    """Valid rows, columns, blocks or layers, where a rule has several kinds: which is learned first?"""
+    kinds = list(run.settings.rule.part_counts())
+    if len(kinds) < 2:
+        return []
+    named = zip(kinds, cycle(PART_DASHES), strict=False)
+    words = {kind: f"valid pieces of {kind.replace('_', ' ')}" if "_" in kind else f"valid {kind}s" for kind in kinds}
+    return [Curve(words[kind], "rule", columns[f"{kind}_accuracy"], dash, width=1.1) for kind, dash in named]
+
+
 def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
     """One column of two panels for each run: fractions above, losses below."""
     import matplotlib
@@ -117,7 +134,8 @@ def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
 def draw_fractions(axis: Any, info: CurvesInfo) -> None:
     shade_clocks(axis, info, labelled=True)
     for curve in info.fractions:
-        axis.plot(info.steps, curve.values, curve.dash, color=light(curve.colour), label=curve.label)
+        look = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
+        axis.plot(info.steps, curve.values, label=curve.label, **look)
     for level in info.chances:
         axis.axhline(level.value, color=light(level.colour), linestyle=(0, (5, 4)), linewidth=1, label=level.label)
     for level in info.thresholds:
@@ -134,7 +152,7 @@ def draw_losses(axis: Any, info: CurvesInfo) -> None:
 
     shade_clocks(axis, info, labelled=False)
     for curve in info.losses:
-        axis.plot(info.steps, curve.values, curve.dash, color=light(curve.colour), label=curve.label)
+        axis.plot(info.steps, curve.values, linestyle=curve.dash, color=light(curve.colour), label=curve.label)
     axis.set(xscale="log", yscale="log", xlabel="training step", ylabel="loss on")
     axis.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=3, **LEGEND)
     plain = FuncFormatter(lambda value, position: f"{value:,g}")
