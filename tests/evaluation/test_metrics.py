@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from twoclocks.data import cube_set, training_set
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import EvaluationSettings, Evaluator, counts, nearest_distance, neighbours
-from twoclocks.rules import Parity
+from twoclocks.evaluation.metrics import CHANCE_SAMPLES
+from twoclocks.rules import CyclicLatin, ExactK, GlobalK, Latin, Parity, RandomHierarchy, RowVariableK, Rule, Sudoku
 
 RULE = Parity(length=12, group=3)
 TRAIN = training_set(RULE, 20, seed=0)
@@ -63,16 +64,31 @@ def test_quantization_thresholds() -> None:
     assert row["quantization_distance"] == pytest.approx(0.35)
 
 
-@pytest.mark.parametrize(("group", "rows"), [(3, 20), (6, 4)])
-def test_chance_levels_are_what_true_samples_and_cube_samples_give(group: int, rows: int) -> None:
-    n, rule = 200_000, Parity(length=12, group=group)
+@pytest.mark.parametrize(
+    ("rule", "rows"),
+    [
+        (Parity(length=12, group=3), 20),
+        (Parity(length=12, group=6), 4),
+        (ExactK(length=9, k=3), 20),
+        (RowVariableK(side=3, ks=(1, 2)), 3),
+        (GlobalK(side=4, ks=(1, 2)), 4),
+        (Latin(side=4), 3),
+        (CyclicLatin(side=4), 100),
+        (Sudoku(block_rows=2, block_cols=2), 2),
+        (RandomHierarchy(depth=2, branching=2, vocabulary=4, synonyms=2), 6),
+    ],
+    ids=repr,
+)
+def test_chance_levels_are_what_true_samples_and_cube_samples_give(rule: Rule, rows: int) -> None:
+    n = 100_000
+    scatter = 4 / math.sqrt(n if rule.uniform_parts else CHANCE_SAMPLES)
     evaluate = Evaluator(rule, training_set(rule, rows, seed=0), EvaluationSettings())
     rule_row, cube_row = evaluate(decoded(rule.sample(n, 9))), evaluate(decoded(cube_set(rule, n, 9)))
     checked = 0
     for metric in evaluate.metrics():
         for chance, row in ((metric.chance_rule, rule_row), (metric.chance_cube, cube_row)):
             if chance is not None:
-                assert row[metric.name] == pytest.approx(chance, abs=4 / math.sqrt(n)), metric
+                assert row[metric.name] == pytest.approx(chance, abs=scatter), metric
                 checked += 1
     assert checked >= 12
 

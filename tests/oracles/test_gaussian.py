@@ -70,7 +70,10 @@ def test_rule_oracle_equals_enumeration(name: str, settings: dict[str, Any], enc
     oracle = oracles.rule_denoiser(rule, encoding)
     for sigma in SIGMAS:
         y = noisy(encoding.encode(rule, rule.sample(20, seed=1)).double(), sigma)
-        assert torch.allclose(oracle(y, sigma), brute_force(points, y, sigma), atol=1e-6), sigma
+        found = oracle(y, sigma)
+        assert torch.allclose(found, brute_force(points, y, sigma), atol=1e-6), sigma
+        if torch.cuda.is_available():
+            assert torch.allclose(oracle(y.cuda(), sigma).cpu(), found, atol=1e-9)
 
 
 @pytest.mark.parametrize("symbols", [2, 3])

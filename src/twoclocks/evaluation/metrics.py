@@ -160,12 +160,10 @@ class Evaluator:
     def part_metrics(self) -> list[Metric]:
         found = []
         chances, counts = self.rule.part_chance(), self.rule.part_counts()
+        truth = {} if self.rule.uniform_parts else self.rule.parts(self.rule.sample(CHANCE_SAMPLES, seed=0))
         for kind, keys in self.train_parts.items():
-            if self.rule.uniform_parts:  # the distinct contents seen, out of all valid ones
-                chance_rule = len(keys) / counts[kind]
-            else:  # estimated on true samples
-                pieces = self.rule.parts(self.rule.sample(CHANCE_SAMPLES, seed=0))[kind]
-                chance_rule = self.seen(kind, pieces)
+            # Uniform pieces: the distinct contents seen, out of all valid ones. Others: estimated on true samples.
+            chance_rule = self.seen(kind, truth[kind]) if truth else len(keys) / counts[kind]
             accuracy = Metric(
                 name=f"{kind}_accuracy",
                 about=f"{kind}s that obey the rule",

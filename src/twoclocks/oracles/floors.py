@@ -13,11 +13,9 @@ from twoclocks.core.seeds import torch_stream
 from twoclocks.data.encodings import Arrays, ImageEncoding
 from twoclocks.data.sets import cube_set
 from twoclocks.oracles.discrete import Corruption, cross_entropy
-from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.gaussian import ROWS, Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
 from twoclocks.oracles.posterior import rule_posterior
 from twoclocks.rules.base import Rule
-
-CHUNK = 1024
 
 
 class Floor(NamedTuple):
@@ -68,8 +66,7 @@ def gaussian_floor(denoiser: Denoiser, space: Arrays, rows: Tensor, sigma: float
     """
     clean = denoiser.encoding.encode(space, rows).double()
     noise = torch.randn(clean.shape, generator=torch_stream(seed, "floor noise"), dtype=torch.float64).to(clean.device)
-    noisy = clean + sigma * noise
-    return estimate(torch.cat([denoiser.variance(piece, sigma) for piece in noisy.split(CHUNK)]))
+    return estimate(denoiser.variance(clean + sigma * noise, sigma))
 
 
 def token_floor(rule: Rule, corruption: Corruption, samples: int = 4096, seed: int = 0) -> Floor:
@@ -77,7 +74,7 @@ def token_floor(rule: Rule, corruption: Corruption, samples: int = 4096, seed: i
     rows = rule.sample(checked(samples), seed)
     tokens = corruption.corrupt(rows, rule.symbols, torch_stream(seed, "floor noise"))
     posterior = rule_posterior(rule)
-    pieces = zip(rows.split(CHUNK), tokens.split(CHUNK), strict=True)
+    pieces = zip(rows.split(ROWS), tokens.split(ROWS), strict=True)
     losses = [cross_entropy(posterior(corruption.logits(z, rule.symbols)), x).mean(dim=1) for x, z in pieces]
     return estimate(torch.cat(losses))
 

@@ -16,6 +16,8 @@ from twoclocks.data.encodings import Arrays, ImageEncoding, Space, default_encod
 from twoclocks.oracles.posterior import Posterior, cube_posterior, list_posterior, rule_posterior
 from twoclocks.rules.base import Rule
 
+ROWS = 1024  # noisy rows whose posterior is computed at once
+
 Sigma: TypeAlias = "Tensor | float"
 
 
@@ -36,7 +38,8 @@ class Denoiser:
         level = torch.as_tensor(sigma, dtype=torch.float64, device=y.device).reshape(-1, 1, 1)
         if not bool((level > 0).all()):
             raise UserError(f"sigma: {sigma} is not allowed; use positive numbers")
-        return self.marginals(self.encoding.scores(space, y.double()) / level**2)
+        logits = self.encoding.scores(space, y.double()) / level**2
+        return torch.cat([self.marginals(piece) for piece in logits.split(ROWS)])
 
     def __call__(self, y: Tensor, sigma: Sigma) -> Tensor:
         """E[x | y], in the shape and type of y."""

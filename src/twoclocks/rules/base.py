@@ -20,6 +20,7 @@ from twoclocks.core.seeds import numpy_stream
 
 Array = npt.NDArray[np.integer[Any]]
 ENUMERABLE = 1 << 18  # valid sets up to this size may be listed
+TRIABLE = 1 << 20  # and all arrays of symbols may be tried, up to this many
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class Rule(Settings):
     def enumerate(self) -> Tensor:
         """Every array that ``draw`` can return (support, *shape); here by trying all arrays of symbols."""
         entries = math.prod(self.shape)
-        if self.symbols**entries > 1 << 22:
+        if self.symbols**entries > TRIABLE:
             raise UserError(f"rule: {self.symbols}^{entries} arrays are too many to try; use a smaller rule")
         codes = torch.arange(self.symbols**entries)
         every = codes[:, None] // self.symbols ** torch.arange(entries - 1, -1, -1) % self.symbols

@@ -13,7 +13,7 @@ from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
 from twoclocks.models.base import ModelSettings
 from twoclocks.objectives.base import Objective, sample
-from twoclocks.rules.base import Rule, in_range
+from twoclocks.rules.base import TRIABLE, Rule, in_range
 
 TRIED, LISTED = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
 
@@ -38,7 +38,8 @@ def check_rule(rule: Rule) -> None:
     check_partition(rule)
     if rule.symbols ** math.prod(rule.shape) <= TRIED:
         check_by_trying_all(rule)
-    if rule.support() <= LISTED:
+    listable = type(rule).enumerate is not Rule.enumerate or rule.symbols ** math.prod(rule.shape) <= TRIABLE
+    if rule.support() <= LISTED and listable:
         check_list(rule)
 
 
