@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twoclocks.cli import LISTS, main
-from twoclocks.experiment import Experiment, Run
+from twoclocks.cli import LISTS, main, with_preset
+from twoclocks.experiment import Experiment, Run, load_settings
 
 FAST = [
     *("--training.steps", "40", "--training.batch", "8", "--evaluation.samples", "200", "--evaluation.first", "5"),
@@ -29,7 +29,7 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "learning rate negative": (["--training.learning_rate", "-1e-3"], ["training.learning_rate", "-0.001", "above 0"]),
     "learning rate nan": (["--training.learning_rate", ".nan"], ["training.learning_rate", "nan", "finite"]),
     "group does not divide": (["--rule.group", "5"], ["rule.group", "5", "divide length = 24"]),
-    "n beyond the valid set": (["--data.n", "5000"], ["data.n", "5000", "4096 valid samples"]),
+    "n beyond the valid set": (["--data.n", "5000"], ["data.n", "5000", "4096 samples"]),
     "n below two": (["--data.n", "1"], ["data.n", "1", "at least 2"]),
     "empty schedule": (["--evaluation.steps", "[]"], ["evaluation.steps", "[]", "at least one"]),
     "unsorted schedule": (["--evaluation.steps", "[20, 10]"], ["evaluation.steps", "[20, 10]", "sort"]),
@@ -202,6 +202,59 @@ def test_divergence_has_its_own_exit_code(work: Path, capsys: pytest.CaptureFixt
     assert main(["run", "demo", *FAST, *words]) == 3
     printed = capsys.readouterr().err.strip().split("\n")
     assert "training.learning_rate" in printed[-1]
+
+
+def test_a_preset_may_stand_anywhere() -> None:
+    settings = ["--rule.name", "sudoku", "--json"]
+    for place in (0, 2, 3):
+        words = [*settings[:place], "demo-gpt", *settings[place:]]
+        assert with_preset(["run", *words]) == ["run", "demo-gpt", *settings]
+    assert with_preset(["run", "--data.n=5"]) == ["run", "", "--data.n=5"]
+    assert with_preset(["list", "rules"]) == ["list", "rules"]
+
+
+def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_description() -> None:
+    sudoku = {"rule": {"name": "sudoku"}}
+    assert load_settings("demo-gpt", sudoku).name == "demo-gpt-sudoku" and load_settings(None, sudoku).name == "sudoku"
+    assert load_settings("demo-gpt", sudoku).description == "" and load_settings("demo-gpt").description
+    assert load_settings("demo-gpt", {"rule": {"length": 30}}).name == "demo-gpt"
+    assert load_settings("demo-gpt", {**sudoku, "name": "mine", "description": "so"}).description == "so"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "--rule.name", "latin"], "rule.side: it is missing"),
+        (["run", "--rule.name", "exact_k"], "rule.length, rule.k: they are missing"),
+        (["run", "--rule.name", "latin", "--rule.side", "0"], "rule.side: 0 is not allowed"),
+        (["run", "--training.steps", "--data.n", "3"], "training.steps: its value is missing"),
+        (
+            ["run", "--encoding.zero_mean", "true"],
+            "encoding.name: it is missing; name the encoding too",
+        ),
+        (["run", "--encoding", "scalar", "--encoding.zero_mean", "true"], "Nothing can be set here"),
+        (["run", "--rule.name", "sudoku", "--encoding", "sign"], "use scalar or one_hot"),
+        (["run", "demo-gpt", "--rule.name", "sudoku", "--encoding", "one_hot"], "needs tokens; use one of tokens"),
+        (["run", "--rule.name", "latin", "--rule.side", "3", "--data.n", "13"], "only 12 samples to draw"),
+        (["run", "--rule.name", "sudoku", "--data.part", "2000000"], "or part up to 1175039"),
+    ],
+)
+def test_wrong_rules_and_encodings(
+    words: list[str], expected: str, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    printed = capsys.readouterr().err
+    assert expected in printed and len(printed.strip().split("\n")) == 1, printed
+    assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "rule"], ["nonsense"], ["run", "demo", "--out"], ["clocks"]])
+def test_wrong_usage_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        main(words)
+    assert ending.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("twoclocks: ") and len(printed.strip().split("\n")) == 1
 
 
 @pytest.mark.parametrize("kind", LISTS)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from twoclocks.cli import with_preset
 from twoclocks.core.config import build
 from twoclocks.experiment import RunSettings, load_settings, run
 from twoclocks.rules import RULES
@@ -40,7 +42,7 @@ def test_readme_example_runs_in_eight_lines(capsys: pytest.CaptureFixture[str]) 
     (code,) = code_blocks(ROOT / "README.md")
     assert len([line for line in code.split("\n") if line.strip()]) <= 8
     exec(compile(code, "README.md", "exec"), {})
-    assert "untrained" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("1.0 0.0 (0.0, 0.00")
 
 
 def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_path: Path) -> None:
@@ -77,6 +79,16 @@ def test_rules_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile("\n".join(code_blocks(ROOT / "docs" / "rules.md")), "rules.md", "exec"), names)
     assert "28200960" in capsys.readouterr().out
     assert names["first"].shape == names["second"].shape == (512, 6, 6)
+
+
+def test_commands_of_the_rules_page_are_valid() -> None:
+    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for line in block.strip().split("\n"):
+        words = shlex.split(line, comments=True)
+        assert words[:2] == ["twoclocks", "run"]
+        preset, *rest = with_preset(words[1:])[1:]
+        load_settings(preset or None, rest)
 
 
 def test_what_the_rules_page_says_of_the_cyclic_generators() -> None:

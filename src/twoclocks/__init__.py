@@ -24,6 +24,7 @@ _FOLDERS = ("clocks", "data", "models", "objectives", "oracles", "rules", "testi
 _NAMES = {
     "Monitor": "twoclocks.clocks.monitor",
     "Run": "twoclocks.experiment",
+    "UserError": "twoclocks.core.errors",
     "load_run": "twoclocks.experiment",
     "load_settings": "twoclocks.experiment",
     "run": "twoclocks.experiment",
@@ -31,6 +32,7 @@ _NAMES = {
 __all__ = [
     "Monitor",
     "Run",
+    "UserError",
     "__version__",
     "clocks",
     "data",

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from twoclocks import __version__
 from twoclocks.core.errors import UserError
@@ -55,18 +55,29 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def with_preset(words: list[str]) -> list[str]:
-    """``run`` without a preset changes the default one, written as no name; the parser would take a value for it."""
+    """``run`` with its preset in front, wherever it stands, and no name for the default one.
+
+    The parser would take the value of a setting that it does not know for the preset.
+    """
     if words[:1] != ["run"]:
         return words
-    queue = words[1:]
-    while queue and queue[0].startswith("-"):
-        alone = "=" in queue[0] or queue[0] in ("--json", "--help", "-h")
-        queue = queue[1 if alone else 2 :]
-    return words if queue else ["run", "", *words[1:]]
+    place = 1
+    while place < len(words) and words[place].startswith("-"):
+        alone = "=" in words[place] or words[place] in ("--json", "--help", "-h")
+        place += 1 if alone else 2
+    preset = words[place : place + 1] or [""]
+    return ["run", *preset, *words[1:place], *words[place + 1 :]]
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Wrong usage gets one line, as all wrong input does."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_BAD_INPUT, f"twoclocks: {message}; see {self.prog} --help\n")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="twoclocks",
         allow_abbrev=False,
         description="When does a generative model learn the rule behind its data, and when does it start to copy?",

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import twoclocks as tc
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.data.encodings import (
     ENCODINGS,
     Encoding,
@@ -78,6 +78,21 @@ def test_one_hot_decodes_by_the_largest_channel(zero_mean: bool) -> None:
     assert torch.equal(decoded.symbols, x.argmax(dim=1))
     code = encoding.encode(space, decoded.symbols)
     assert torch.allclose(decoded.distance, (x - code).abs().flatten(1).amax(dim=1))
+
+
+def test_thousands_of_symbols_are_told_apart() -> None:
+    space = Space((10_000,), symbols=10_000)
+    x = torch.arange(10_000)[None]
+    assert torch.equal(ScalarImage().decode(space, ScalarImage().encode(space, x)).symbols, x)
+
+
+@pytest.mark.parametrize("encoding", [SignImage(), OneHotImage()], ids=repr)
+def test_no_rows_and_foreign_symbols(encoding: Encoding) -> None:
+    rule = Parity(length=6, group=2)
+    assert encoding.decode(rule, encoding.encode(rule, rule.empty(0))).symbols.shape == (0, 6)
+    for symbol in (-1, 2):
+        with pytest.raises(UserError, match="outside 0 to 1"):
+            encoding.encode(rule, torch.full((1, 6), symbol))
 
 
 def test_images_are_as_square_as_possible() -> None:

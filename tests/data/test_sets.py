@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare
 
 import twoclocks as tc
 from twoclocks.core.errors import SettingError
 from twoclocks.data import cube_set, held_out, training_set
-from twoclocks.rules import Parity
+from twoclocks.rules import Parity, Sudoku
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,28 @@ def test_a_smaller_set_begins_a_larger_one() -> None:
     assert torch.equal(training_set(rule, 1000, seed=3)[:100], training_set(rule, 100, seed=3))
 
 
+def test_a_generator_that_misses_what_it_promises_is_named_not_waited_for() -> None:
+    class Lame(Parity):
+        def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:  # type: ignore[type-arg]
+            return super().draw(n, rng) * [1, 1, 0, 0]
+
+    with pytest.raises(RuntimeError, match=r"draw\(\) reaches 2 samples, support\(\) promises 4"):
+        training_set(Lame(length=4, group=2), 3)
+
+
+def test_cube_set_draws_every_symbol_alike() -> None:
+    x = cube_set(Sudoku(), 5_000, seed=0)
+    assert chisquare(torch.bincount(x.flatten(), minlength=6).numpy()).pvalue > 1e-4
+
+
+def test_held_out_rows_know_repeated_training_rows_and_full_ones() -> None:
+    rule = Parity(length=4, group=2)  # 4 valid samples
+    train = training_set(rule, 3)
+    assert len(held_out(rule, torch.cat([train, train, train]), 1)) == 1
+    with pytest.raises(SettingError, match="holds all that the rule draws"):
+        held_out(rule, rule.enumerate(), 1)
+
+
 def test_cube_set_is_uniform_and_mostly_invalid() -> None:
     rule = Parity(length=36, group=3)
     x = cube_set(rule, 20_000, seed=0)
@@ -51,7 +75,7 @@ def test_cube_set_is_uniform_and_mostly_invalid() -> None:
     assert float(rule.is_valid(x).double().mean()) < 0.002
 
 
-@pytest.mark.parametrize("n", [0, 1, 65, -3])
+@pytest.mark.parametrize("n", [0, 1, 65, -3, 2.5])
 def test_impossible_sizes_are_refused(n: int) -> None:
     with pytest.raises(SettingError, match="n: "):
         tc.data.training_set(Parity(length=9, group=3), n=n)

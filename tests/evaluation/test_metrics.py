@@ -93,6 +93,35 @@ def test_chance_levels_are_what_true_samples_and_cube_samples_give(rule: Rule, r
     assert checked >= 12
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [Parity(length=6, group=3), CyclicLatin(side=4), GlobalK(side=3, ks=(1, 2)), Sudoku(block_rows=2, block_cols=2)],
+)
+def test_chance_levels_of_whole_samples_are_exact(rule: Rule) -> None:
+    """No tolerance: what a uniform draw from the rule, and from all arrays, would score."""
+    n, arrays = 5, rule.symbols ** math.prod(rule.shape)
+    found = {m.name: m for m in Evaluator(rule, training_set(rule, n, seed=0), EvaluationSettings()).metrics()}
+    assert found["sample_memorization"].chance_rule == n / rule.support()
+    assert found["sample_memorization"].chance_cube == n / arrays
+    assert found["valid_new"].chance_cube == pytest.approx((rule.count() - n) / arrays, rel=1e-12)
+    for kind, piece in rule.parts(rule.empty(1)).items():
+        if piece.shape[2] == math.prod(rule.shape):
+            assert found[f"{kind}_memorization"].chance_rule == n / rule.support()
+
+
+@pytest.mark.parametrize(
+    "rule", [GlobalK(side=4, ks=(1, 2)), RandomHierarchy(depth=2, branching=2, vocabulary=6, synonyms=2)]
+)
+def test_chance_of_pieces_that_are_not_uniform_is_estimated(rule: Rule) -> None:
+    """One training sample: its pieces come more or less often than uniform contents would."""
+    kind = "row" if isinstance(rule, GlobalK) else "layer_1"
+    for seed in range(20):
+        evaluate = Evaluator(rule, training_set(rule, 2, seed=seed)[:1], EvaluationSettings())
+        (chance,) = [m.chance_rule for m in evaluate.metrics() if m.name == f"{kind}_memorization"]
+        found = evaluate(decoded(rule.sample(50_000, seed=99)))[f"{kind}_memorization"]
+        assert chance == pytest.approx(found, abs=0.02)
+
+
 def test_every_column_has_a_meaning_and_every_meaning_a_column() -> None:
     assert {metric.name for metric in EVALUATE.metrics()} | {"trials"} == set(EVALUATE(decoded(TRAIN)))
 

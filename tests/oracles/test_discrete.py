@@ -80,6 +80,13 @@ def test_corruptions_have_the_stated_rates() -> None:
     assert shares.tolist() == pytest.approx([0.7 + 0.3 / 4, 0.075, 0.075, 0.075], abs=0.005)
 
 
+def test_small_integer_types_can_be_masked() -> None:
+    x = GRAMMARS[0].sample(5, 0).to(torch.uint8)
+    tokens = oracles.Masking(0.9).corrupt(x, 4, torch.Generator().manual_seed(0))
+    assert int(tokens.min()) == oracles.MASK
+    assert oracles.token_posterior(GRAMMARS[0], tokens, oracles.Masking(0.9)).shape == (5, 4, 4)
+
+
 def test_a_masked_leaf_is_restored_by_its_sisters() -> None:
     """With one synonym a string is its root: one visible pair that occurs once decides everything."""
     rule = RandomHierarchy(depth=2, branching=2, vocabulary=4, synonyms=1, rule_seed=0)
@@ -97,7 +104,16 @@ def test_impossible_evidence_is_refused() -> None:
     bad = next(row for row in torch.cartesian_prod(*[torch.arange(4)] * 4).tolist() if tuple(row) not in known)
     with pytest.raises(UserError, match="row 1: what is observed fits no valid array"):
         oracles.token_posterior(rule, torch.tensor([rule.sample(1, 0)[0].tolist(), bad]), oracles.Masking(0.5))
-    with pytest.raises(UserError, match="tokens: use whole numbers from 0 to 3"):
+    with pytest.raises(UserError, match="fits no valid array"):
+        oracles.token_layer_posteriors(rule, torch.tensor([bad]), oracles.Masking(0.5))
+    sudoku = tc.rules.create("sudoku", block_rows=2, block_cols=2)
+    with pytest.raises(UserError, match="fits no valid array"):
+        oracles.token_posterior(sudoku, torch.zeros(1, 4, 4, dtype=torch.int64), oracles.Masking(0.5))
+    with pytest.raises(UserError, match="has no layers; use rhm"):
+        oracles.token_layer_posteriors(sudoku, sudoku.sample(1, 0), oracles.Masking(0.5))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"samples: shape \(1, 5\) is not allowed; use \(n, 4\)"):
+        oracles.token_posterior(rule, torch.zeros(1, 5, dtype=torch.int64), oracles.Masking(0.5))
+    with pytest.raises(UserError, match="tokens: 4 is not allowed; use 0 to 3"):
         oracles.token_posterior(rule, torch.tensor([[0, 1, 2, 4]]), oracles.UniformNoise(0.5))
     with pytest.raises(UserError, match=r"level: 1\.5"):
         oracles.UniformNoise(1.5)

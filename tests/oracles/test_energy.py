@@ -77,6 +77,18 @@ def test_the_two_terms_make_the_denoiser(sigma: float) -> None:
     assert torch.allclose(rest.reshape(6, 3, 3), torch.atanh(-others), atol=1e-9)  # s = −1 for groups of 3
 
 
+@pytest.mark.parametrize("sigma", [0.002, 0.05])
+def test_the_split_stays_finite_at_small_noise(sigma: float) -> None:
+    """Near a valid corner the rule term of parity is ± the smallest of the other fields."""
+    rule = tc.rules.create("parity", length=6, group=3)
+    y = (2.0 * rule.sample(5, 0) - 1).double() + sigma * torch.randn(5, 6, dtype=torch.float64)
+    local, rest = local_and_rule_terms(rule, y, sigma)
+    groups = local.abs().reshape(5, 2, 3)
+    smallest = torch.stack([groups[..., [1, 2]], groups[..., [0, 2]], groups[..., [0, 1]]], dim=2).amin(dim=3)
+    assert torch.allclose(rest.abs().reshape(5, 2, 3), smallest, rtol=1e-3)
+    assert torch.equal(rest.sign(), y.sign())
+
+
 def test_rules_without_an_energy_are_named() -> None:
     with pytest.raises(UserError, match="use parity"):
         rule_energy(tc.rules.create("latin", side=3), torch.zeros(1, 9))

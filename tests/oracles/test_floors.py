@@ -12,6 +12,7 @@ import twoclocks as tc
 from twoclocks import oracles
 from twoclocks.core.errors import UserError
 from twoclocks.data.encodings import OneHotImage
+from twoclocks.oracles.floors import estimate
 from twoclocks.rules import Parity
 
 PARITY = Parity(length=12, group=3)
@@ -76,6 +77,20 @@ def test_floors_meet_at_both_ends_of_the_noise_scale() -> None:
     ):
         assert floor(0.002).loss < 1e-12
         assert floor(80.0).loss == pytest.approx(far, abs=0.01)
+
+
+def test_empirical_floor_uses_every_training_row() -> None:
+    """Two rows next to each other and one far away: only the pair is hard to tell apart."""
+    train = torch.zeros(3, 12, dtype=torch.int64)
+    train[1, 0], train[2] = 1, 1
+    both = oracles.empirical_floor(train, 0.6, samples=20_000)
+    pair = oracles.empirical_floor(train[:2], 0.6, samples=20_000)
+    assert both.loss == pytest.approx(pair.loss * 2 / 3, rel=0.05)
+    assert both == oracles.empirical_floor(train.numpy(), 0.6, samples=20_000)  # type: ignore[arg-type]
+
+
+def test_the_standard_error_is_that_of_a_mean() -> None:
+    assert estimate(torch.tensor([1.0, 2.0, 3.0, 6.0])) == (3.0, pytest.approx(math.sqrt(14 / 3) / 2))
 
 
 def test_the_error_shrinks_with_samples_and_is_honest() -> None:

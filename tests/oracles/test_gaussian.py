@@ -189,17 +189,37 @@ def test_the_image_and_the_bare_array_get_the_same_answer() -> None:
         assert torch.equal(oracle(y.clone(), 0.5), oracle(y, 0.5))
 
 
+def test_integers_arrays_and_no_rows_are_taken() -> None:
+    rule = Parity(length=12, group=3)
+    oracle = oracles.rule_denoiser(rule)
+    signs = 2 * rule.sample(4, 0) - 1
+    expected = oracle(signs.float(), 1.0)
+    assert 0 < float(expected.abs().max()) < 1
+    assert torch.equal(oracle(signs, 1.0), expected) and torch.equal(oracle(signs.float().numpy(), 1.0), expected)  # type: ignore[arg-type]
+    assert oracle(torch.zeros(0, 12), 1.0).shape == (0, 12)
+    assert torch.equal(oracles.rule_denoiser(rule, "sign")(signs, 1.0), expected)
+
+
 def test_wrong_input_is_refused_with_the_fix() -> None:
     rule = Parity(length=12, group=3)
-    with pytest.raises(UserError, match=r"y: shape \(3, 11\) .*use \(n, 1, 3, 4\)"):
+    for bad in (math.nan, math.inf):
+        with pytest.raises(UserError, match="y: holds values that are not finite"):
+            oracles.rule_denoiser(rule)(torch.full((1, 12), bad), 0.5)
+        with pytest.raises(UserError, match=r"train: torch\.float32"):
+            oracles.empirical_denoiser(torch.full((2, 12), bad))
+    with pytest.raises(UserError, match="or one for each of the 3 rows"):
+        oracles.rule_denoiser(rule)(torch.zeros(3, 12), torch.ones(2))
+    with pytest.raises(UserError, match=r"train: rows of shape \(8,\) are not the rule's; use \(12,\)"):
+        oracles.empirical_denoiser(torch.zeros(3, 8, dtype=torch.int64), rule)
+    with pytest.raises(UserError, match=r"y: shape \(3, 11\) .*use \(n, \*\(12,\)\) or \(n, \*\(1, 3, 4\)\)"):
         oracles.rule_denoiser(rule)(torch.zeros(3, 11), 0.5)
     with pytest.raises(UserError, match="sigma: 0"):
         oracles.rule_denoiser(rule)(torch.zeros(3, 12), 0)
-    with pytest.raises(UserError, match="too many to list"):
+    with pytest.raises(UserError, match="more arrays than can be listed"):
         oracles.rule_denoiser(tc.rules.create("latin", side=6))
-    with pytest.raises(UserError, match=r"train: symbols 0\.\.3 do not fit 0\.\.1; give rule="):
+    with pytest.raises(UserError, match=r"train: symbols from 0 to 3 are not allowed; use 0 to 1, or give rule="):
         oracles.empirical_denoiser(tc.rules.create("latin", side=4).sample(5, 0))
-    with pytest.raises(SettingError, match="use scalar or one_hot"):
+    with pytest.raises(SettingError, match=r"encoding\.name: .*use scalar or one_hot"):
         oracles.rule_denoiser(tc.rules.create("latin", side=4), SignImage())
     with pytest.raises(UserError, match="Gaussian noise needs"):
         oracles.rule_denoiser(rule, Tokens())  # type: ignore[arg-type]

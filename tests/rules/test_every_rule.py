@@ -80,6 +80,7 @@ IMPOSSIBLE = [
     ("exact_k", {"length": 0, "k": 0}, r"rule\.length: 0 .*at least 1"),
     ("exact_k", {"length": 4, "k": -1}, r"rule\.k: -1 .*at least 0"),
     ("exact_k", {"length": 4}, r"rule\.k: it is missing"),
+    ("exact_k", {}, r"rule\.length, rule\.k: they are missing"),
     ("row_k", {"side": 3, "k": 4}, r"rule\.k: 4 .*side = 3 bits"),
     ("row_variable_k", {"side": 3, "ks": []}, r"rule\.ks: \[\] .*at least one"),
     ("row_variable_k", {"side": 3, "ks": [1, 1]}, r"rule\.ks: \[1, 1\] .*appears twice; use \[1\]"),
@@ -88,13 +89,14 @@ IMPOSSIBLE = [
     ("latin", {"side": 0}, r"rule\.side: 0 .*at least 1"),
     ("latin", {"side": 12}, r"rule\.side: 12 .*at most 11"),
     ("row_latin", {"side": 0}, r"rule\.side: 0 "),
-    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use one of 2×2, 2×3"),
+    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use 2×2, 2×3"),
     ("sudoku", {"block_rows": 0}, r"rule\.block_rows: 0 "),
+    ("sudoku", {"block_rows": 12, "block_cols": 1}, r"rule\.block_rows: 12 .*Latin square"),
     ("sudoku", {"block_rows": 1, "block_cols": 12}, r"rule\.block_cols: 12 .*Latin square"),
     ("sudoku_cyclic", {"block_rows": 3, "block_cols": 3}, r"rule\.block_cols: 3 .*6 at most"),
     ("rhm", {"depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 5}, r"rule\.synonyms: 5 .*use 1 to 4"),
     ("rhm", {"depth": 2, "branching": 1, "vocabulary": 4, "synonyms": 1}, r"rule\.branching: 1 .*at least 2"),
-    ("rhm", {"depth": 16, "branching": 3, "vocabulary": 4, "synonyms": 1}, r"rule\.depth: 16 .*at most"),
+    ("rhm", {"depth": 16, "branching": 3, "vocabulary": 4, "synonyms": 1}, r"rule\.depth: 16 .*leaves at most"),
     ("rhm", {"depth": 1, "branching": 40, "vocabulary": 4, "synonyms": 1}, r"rule\.vocabulary: 4 .*too many"),
 ]
 
@@ -110,12 +112,29 @@ def test_impossible_rules_name_the_field_the_value_and_the_fix(
 @pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
 def test_more_rows_than_the_rule_has_are_refused(name: str, settings: dict[str, Any]) -> None:
     rule: Rule = tc.rules.create(name, **settings)
-    with pytest.raises(SettingError, match=rf"n: {rule.support() + 1} .*only {rule.support()} valid samples"):
+    with pytest.raises(SettingError, match=rf"n: {rule.support() + 1} .*only {rule.support()} samples"):
         tc.data.training_set(rule, n=rule.support() + 1)
-    with pytest.raises(SettingError, match=r"part: 1 .*2 disjoint sets"):
+    with pytest.raises(SettingError, match=rf"part: 1 .* n up to {rule.support() // 2}, or part up to 0"):
         tc.data.training_set(rule, n=rule.support(), part=1)
-    with pytest.raises(SettingError, match=r"n: 1 .*0 valid samples lie outside"):
+    with pytest.raises(SettingError, match=r"n: 1 .*holds all that the rule draws"):
         tc.data.held_out(rule, rule.enumerate(), n=1)
+
+
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_edges(name: str, settings: dict[str, Any]) -> None:
+    """No rows, wrong numbers of rows, symbols out of range, lists, and chances that stay probabilities."""
+    rule = tc.rules.create(name, **settings)
+    assert rule.sample(0, seed=0).shape == (0, *rule.shape)
+    for n in (-1, 2.5):
+        with pytest.raises(UserError, match="n: "):
+            rule.sample(n, seed=0)  # type: ignore[arg-type]
+    x = rule.sample(3, seed=0)
+    assert rule.is_valid(x.tolist()).all() and rule.is_valid(x.numpy().astype("uint16")).all()  # type: ignore[arg-type]
+    for wrong in (-1, rule.symbols):
+        broken = x.clone()
+        broken.view(3, -1)[:, 0] = wrong
+        assert not any(bool(valid[:, 0].any()) for valid in rule.parts_valid(broken).values())
+    assert rule.copy_chance(10**9) == 1.0 and rule.cube_copy_chance(1) == rule.symbols ** -float(x[0].numel())
 
 
 @pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)

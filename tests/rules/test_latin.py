@@ -105,10 +105,15 @@ def test_walks_agree_with_the_exact_sampler_on_an_invariant(side: int) -> None:
     assert (walked == started).mean() < 0.5  # the walks have left the class they came from
 
 
-def test_large_squares_are_valid_and_differ() -> None:
-    rule = Latin(side=8)
-    x = rule.sample(40, seed=0)
-    assert bool(rule.is_valid(x).all()) and len(torch.unique(x, dim=0)) == 40
+def test_large_squares_are_walked() -> None:
+    """The cyclic square of side 7 has no 2×2 subsquare; a uniform one has 10.6 on average (log)."""
+    rule = Latin(side=7)
+    x = rule.sample(300, seed=0)
+    assert bool(rule.is_valid(x).all()) and len(torch.unique(x, dim=0)) == 300
+    squares = x.numpy().astype(np.uint8)
+    assert is_cyclic(squares).mean() < 0.05
+    found = intercalates(squares)
+    assert found.mean() == pytest.approx(10.6, abs=4 * found.std() / math.sqrt(300))
 
 
 def test_the_cyclic_generator_reaches_exactly_one_isotopy_class() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -102,12 +103,42 @@ def test_heat_bath_reaches_every_class_of_2_by_3_grids() -> None:
     assert len(np.unique(parent)) == 1
 
 
-def test_nine_by_nine_grids_are_valid_and_forget_their_start() -> None:
+def rectangles(grids: np.ndarray) -> np.ndarray:
+    """Rectangles with two symbols in their corners: none in the pattern that walks start from."""
+    found = np.zeros(len(grids), dtype=int)
+    for a, b in combinations(range(grids.shape[1]), 2):
+        for c, d in combinations(range(grids.shape[1]), 2):
+            found += (grids[:, a, c] == grids[:, b, d]) & (grids[:, a, d] == grids[:, b, c])
+    return found
+
+
+def test_nine_by_nine_grids_are_walked() -> None:
+    """Two-symbol rectangles: 0 at the start, 16.5 after 20 sweeps, 19.6 in the long run (log)."""
     rule = Sudoku(block_rows=3, block_cols=3)
-    x = rule.sample(300, seed=0)
-    assert bool(rule.is_valid(x).all()) and len(torch.unique(x, dim=0)) == 300
-    # Symbols at two places in different rows, columns and blocks are the same with probability (1/9)·(almost 1).
-    assert float((x[:, 0, 0] == x[:, 4, 4]).double().mean()) == pytest.approx(1 / 9, abs=0.06)
+    x = rule.sample(600, seed=0)
+    assert bool(rule.is_valid(x).all()) and len(torch.unique(x, dim=0)) == 600
+    found = rectangles(x.numpy())
+    assert found.mean() == pytest.approx(19.65, abs=4 * found.std() / math.sqrt(600))
+    assert rectangles(heat_bath.pattern(3, 3)[None])[0] == 0
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 2), (2, 5), (5, 2), (3, 4), (4, 3), (1, 7)])
+def test_other_block_shapes(shape: tuple[int, int]) -> None:
+    rule = Sudoku(block_rows=shape[0], block_cols=shape[1])
+    x = rule.sample(8, seed=0)
+    assert all(slow(grid, *shape) for grid in x.tolist()) and len(torch.unique(x, dim=0)) == 8
+
+
+def test_a_sweep_refills_rows_columns_and_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with the size of block that keeps it inside a band or a stack."""
+    seen: list[tuple[str, int]] = []
+    rows, symbols = heat_bath.refill_rows, heat_bath.refill_symbols
+    monkeypatch.setattr(
+        heat_bath, "refill_rows", lambda g, band, rng: (seen.append(("lines", band)), rows(g, band, rng))
+    )
+    monkeypatch.setattr(heat_bath, "refill_symbols", lambda *a: (seen.append(("symbols", 0)), symbols(*a)))
+    heat_bath.random_walk(2, 2, 4, 3, np.random.default_rng(0))
+    assert seen == 3 * [("lines", 2), ("lines", 4), ("symbols", 0)]
 
 
 def test_the_papers_generator_is_uniform_over_the_cyclic_grids_alone() -> None:

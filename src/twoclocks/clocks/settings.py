@@ -49,6 +49,8 @@ class ClockSettings(Settings):
         for name, (level, chance, what) in levels.items():
             if level - chance < 4 * math.sqrt(chance * (1 - chance) / samples):
                 fix = f"{what} with chance {chance:.2g}, too close for {samples} samples; raise either"
+                if chance >= level:
+                    fix = f"{what} with chance {chance:.2g}; use a rule that is harder to obey by chance"
                 raise SettingError(f"clocks.{name}", getattr(self, name), fix)
 
     def read(

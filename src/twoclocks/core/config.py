@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
@@ -37,7 +38,7 @@ def setting(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
     """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
 
     def __post_init__(self) -> None:
@@ -48,7 +49,7 @@ class Settings:
             object.__setattr__(self, item.name, value)
         self.check()
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027
         """Override for conditions that involve several fields; raise SettingError."""
 
 
@@ -112,12 +113,19 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
     for key in mapping:
         if key not in known:
             raise UnknownNameError(f"{prefix}{key}", str(key), known)
-    arguments: dict[str, Any] = {}
-    for name, item in known.items():
-        if name in mapping:
-            arguments[name] = build_field(item, get_type_hints(cls)[name], mapping[name], f"{prefix}{name}")
-        elif item.default is MISSING and item.default_factory is MISSING:
-            raise UserError(f"{prefix}{name}: it is missing and has no default; give it a value")
+    required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
+    missing = [f"{prefix}{name}" for name in required if name not in mapping]
+    if missing:
+        words = "it is missing and has no default; give it a value"
+        if len(missing) > 1:
+            words = "they are missing and have no defaults; give them values"
+        raise UserError(f"{', '.join(missing)}: {words}")
+    hints = get_type_hints(cls)
+    arguments = {
+        name: build_field(item, hints[name], mapping[name], f"{prefix}{name}")
+        for name, item in known.items()
+        if name in mapping
+    }
     try:
         return cls(**arguments)
     except SettingError as error:
@@ -128,8 +136,12 @@ def build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
     registry: Registry[Any] | None = item.metadata.get("registry")
     if registry is not None and not isinstance(value, registry.base):
         section = {"name": value} if isinstance(value, str) else as_mapping(value, path)
-        if not isinstance(section.get("name"), str):
-            raise SettingError(f"{path}.name", section.get("name"), f"use one of {', '.join(registry.names())}")
+        if not isinstance(section.get("name", ""), str):
+            raise SettingError(f"{path}.name", section["name"], f"use one of {', '.join(registry.names())}")
+        if not section.get("name"):
+            takes = [name for name, cls in registry.items() if set(section) <= {item.name for item in fields(cls)}]
+            names = ", ".join(takes or registry.names())
+            raise UserError(f"{path}.name: it is missing; name the {path} too, with one of {names}")
         rest = {key: entry for key, entry in section.items() if key != "name"}
         return build(registry.get(section["name"]), rest, path)
     if registry is None and isinstance(hint, type) and is_dataclass(hint) and not isinstance(value, hint):
@@ -210,7 +222,7 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
             raise UserError(f"{word!r} is not an option; settings look like --data.n 512")
         key, equals, text = word[2:].partition("=")
         if not equals:
-            if not queue:
+            if not queue or queue[0].startswith("--"):
                 raise UserError(f"{key}: its value is missing; write --{key} VALUE")
             text = queue.pop(0)
         change: Any = parse_yaml(text, source=f"--{key}")

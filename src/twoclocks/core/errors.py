@@ -36,4 +36,5 @@ class UnknownNameError(UserError):
         self.kind, self.name, self.known = kind, name, sorted(known)
         close = get_close_matches(name, self.known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}?" if close else "there is no such name."
-        super().__init__(f"{kind}: {name!r} is unknown; {hint} Known: {', '.join(self.known)}")
+        known_words = f"Known: {', '.join(self.known)}" if self.known else "Nothing can be set here."
+        super().__init__(f"{kind}: {name!r} is unknown; {hint} {known_words}")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.registry import Registry
 
 
@@ -78,13 +78,15 @@ class ImageEncoding(Encoding):
         return (self.codes(rule.symbols).shape[1], rows, columns)
 
     def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
+        if not bool(((symbols >= 0) & (symbols < rule.symbols)).all()):
+            raise UserError(f"symbols: some lie outside 0 to {rule.symbols - 1}; an image has no place for them")
         codes = self.codes(rule.symbols).float().to(symbols.device)
         pixels = codes[symbols.flatten(1).long()]  # (n, entries, channels)
         return pixels.transpose(1, 2).reshape(len(symbols), *self.shape(rule))
 
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         codes = self.codes(rule.symbols).to(x)
-        nearest = self.scores(rule, x).argmax(dim=2)  # (n, entries)
+        nearest = self.scores(rule, x.double()).argmax(dim=2)  # (n, entries); float64 tells thousands of symbols apart
         distance = (pixels_of(x, codes.shape[1]) - codes[nearest]).abs().flatten(1).amax(dim=1)
         return Decoded(nearest.reshape(len(x), *rule.shape), distance)
 
@@ -99,7 +101,7 @@ class ImageEncoding(Encoding):
 
 def pixels_of(x: Tensor, channels: int) -> Tensor:
     """Images (n, channels, …) as (n, entries, channels); a single channel's axis may be missing."""
-    return x.reshape(len(x), channels, -1).transpose(1, 2)
+    return x.reshape(len(x), channels, math.prod(x.shape[1:]) // channels).transpose(1, 2)
 
 
 @ENCODINGS.register("scalar")

@@ -12,6 +12,7 @@ from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import Rule
 
 BLOCKS = (64, 1 << 18)  # rows drawn first and, doubling, at most at once; the schedule does not depend on n
+PATIENCE = 64  # draws for each sample of the rule without a new one, after which a generator is called broken
 
 
 def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0) -> Tensor:
@@ -29,14 +30,18 @@ def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0) -> Tensor:
 
 def disjoint_training_sets(rule: Rule, n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Two training sets without a common row, for two models that must not share data; part 0 and part 1."""
-    return training_set(rule, n, seed), training_set(rule, n, seed, part=1)
+    check_size(rule, n, part=1)
+    both = draw_unique(rule, 2 * n, seed, "training set")
+    return both[:n], both[n:]
 
 
 def held_out(rule: Rule, train: Tensor, n: int, seed: int = 0) -> Tensor:
     """n unique valid samples, none of them in ``train``."""
-    room = rule.support() - len(train)
+    room = rule.support() - len(np.unique(row_keys(train, rule.symbols)))
+    if room < 1:
+        raise SettingError("n", n, "the training set holds all that the rule draws; use fewer training samples")
     if not 1 <= n <= room:
-        raise SettingError("n", n, f"{room} valid samples lie outside the training set; use 1 to {room}")
+        raise SettingError("n", n, f"{room} samples lie outside the training set; use 1 to {room}")
     return draw_unique(rule, n, seed, "held-out set", exclude=train)
 
 
@@ -48,14 +53,15 @@ def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
 
 def check_size(rule: Rule, n: int, part: int = 0) -> None:
     room = rule.support()
-    if n < 2:
-        raise SettingError("n", n, "use at least 2 training samples")
+    if not isinstance(n, int | np.integer) or n < 2:
+        raise SettingError("n", n, "use a whole number of at least 2 training samples")
     if part < 0:
         raise SettingError("part", part, "use 0, 1, …")
     if n > room:
-        raise SettingError("n", n, f"the rule has only {room} valid samples; use fewer, or a larger rule")
+        raise SettingError("n", n, f"the rule has only {room} samples to draw; use fewer, or a larger rule")
     if (part + 1) * n > room:
-        raise SettingError("part", part, f"{part + 1} disjoint sets of {n} need more than the rule's {room} samples")
+        fix = f"the rule has {room} samples to draw; use n up to {room // (part + 1)}, or part up to {room // n - 1}"
+        raise SettingError("part", part, fix)
 
 
 def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | None = None) -> Tensor:
@@ -66,7 +72,7 @@ def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | N
     """
     rng = numpy_stream(seed, purpose)
     seen = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
-    kept, found, block = [], 0, BLOCKS[0]
+    kept, found, block, fruitless = [], 0, BLOCKS[0], 0
     while found < n:
         fresh = rule.draw(block, rng)
         keys = row_keys(fresh, rule.symbols)
@@ -74,5 +80,8 @@ def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | N
         first = np.sort(first[~np.isin(keys[first], seen)])[: n - found]
         kept.append(fresh[first])
         seen = np.concatenate([seen, keys[first]])
+        fruitless = 0 if len(first) else fruitless + block
+        if fruitless > PATIENCE * rule.support():
+            raise RuntimeError(f"{rule}: draw() reaches {len(seen)} samples, support() promises {rule.support()}")
         found, block = found + len(first), min(2 * block, BLOCKS[1])
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(kept), dtype=np.int64))

@@ -5,6 +5,7 @@ Evaluation sees samples, never models.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -33,7 +34,7 @@ class Metric:
     name: str
     about: str
     direction: Direction
-    chance_rule: float | None = None  # its value for a model that draws uniformly from the valid set
+    chance_rule: float | None = None  # its value for a model that draws as the rule's own generator does
     chance_cube: float | None = None  # and for one that draws uniform symbols
 
 
@@ -74,9 +75,10 @@ class Evaluator:
     """All metrics of one run's samples against its rule and training set."""
 
     def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings) -> None:
-        self.rule, self.train, self.settings = rule, train, settings
+        self.rule, self.train, self.settings = rule, train.cpu(), settings
         self.train_parts = {
-            kind: np.unique(row_keys(piece.flatten(0, 1), rule.symbols)) for kind, piece in rule.parts(train).items()
+            kind: np.unique(row_keys(piece.flatten(0, 1), rule.symbols))
+            for kind, piece in rule.parts(self.train).items()
         }
 
     def judge(self, decoded: Decoded) -> Outcome:
@@ -119,7 +121,7 @@ class Evaluator:
         """The meaning and the chance levels of every column that ``__call__`` returns."""
         rule, n = self.rule, len(self.train)
         copy_rule = rule.copy_chance(n)
-        copy_cube = rule.chance() * copy_rule
+        copy_cube = rule.cube_copy_chance(n)
         found = [
             Metric(
                 name="sample_accuracy",
@@ -160,10 +162,15 @@ class Evaluator:
     def part_metrics(self) -> list[Metric]:
         found = []
         chances, counts = self.rule.part_chance(), self.rule.part_counts()
+        sizes = {kind: piece.shape[2] for kind, piece in self.rule.parts(self.train[:1]).items()}
         truth = {} if self.rule.uniform_parts else self.rule.parts(self.rule.sample(CHANCE_SAMPLES, seed=0))
         for kind, keys in self.train_parts.items():
-            # Uniform pieces: the distinct contents seen, out of all valid ones. Others: estimated on true samples.
-            chance_rule = self.seen(kind, truth[kind]) if truth else len(keys) / counts[kind]
+            if sizes[kind] == math.prod(self.rule.shape):  # the piece is the whole sample
+                chance_rule = self.rule.copy_chance(len(self.train))
+            elif self.rule.uniform_parts:  # the distinct contents seen, out of all valid ones
+                chance_rule = len(keys) / counts[kind]
+            else:
+                chance_rule = self.seen(kind, truth[kind])
             accuracy = Metric(
                 name=f"{kind}_accuracy",
                 about=f"{kind}s that obey the rule",

@@ -15,10 +15,12 @@ def nearest_distance(samples: Tensor, train: Tensor) -> Tensor:
     """Smallest number of differing entries (n,) between each sample (n, *shape) and the training rows (N, *shape)."""
     length = math.prod(train.shape[1:])
     symbols = 1 + int(torch.cat([samples, train]).max())
-    left, right = indicator(samples, symbols), indicator(train, symbols)
-    # Matches are counted, not differences: one product matrix for any number of symbols.
-    pieces = left.split(max(1, PRODUCTS // len(right)))
-    return torch.cat([length - (piece @ right.T).amax(dim=1).round().long() for piece in pieces])
+    left = indicator(samples, symbols)
+    most = torch.zeros(len(samples), device=left.device)
+    # Matches are counted, not differences: one product for any number of symbols, in pieces of the training set.
+    for rows in train.split(max(1, PRODUCTS // max(1, len(samples), length * symbols))):
+        most = torch.maximum(most, (left @ indicator(rows, symbols).T).amax(dim=1))
+    return length - most.round().long()
 
 
 def indicator(rows: Tensor, symbols: int) -> Tensor:

@@ -115,7 +115,8 @@ def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) 
 def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
     """Settings of a preset or YAML file with overrides, given as command-line words or as a nested mapping.
 
-    A run is called like its preset; without one the default preset is changed, and the run is called like its rule.
+    A run is called like its preset, or, where a preset's rule is replaced, also like the rule; without a preset the
+    default one is changed, and the run is called like its rule.
 
     >>> load_settings("demo", ["--data.n", "32"]).data.n
     32
@@ -123,8 +124,14 @@ def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[
     'sudoku'
     """
     change = overrides if isinstance(overrides, Mapping) else parse_overrides(overrides)
-    mapping = merge(read_preset(preset if preset is not None else DEFAULT_PRESET), change)
-    if preset is not None:
-        return build(RunSettings, {"name": Path(preset).stem, **mapping})
+    base = read_preset(preset if preset is not None else DEFAULT_PRESET)
+    mapping = merge(base, change)
     settings = build(RunSettings, mapping)
-    return settings if "name" in mapping else replace(settings, name=RULES.name_of(settings.rule))
+    rule = RULES.name_of(settings.rule)
+    replaced = isinstance(base.get("rule"), Mapping) and base["rule"].get("name") != rule
+    if replaced and "description" not in change:  # it spoke of another rule
+        settings = replace(settings, description="")
+    if "name" in mapping:
+        return settings
+    words = [Path(preset).stem] if preset is not None else []
+    return replace(settings, name="-".join([*words, rule] if replaced or not words else words))

@@ -1,5 +1,6 @@
 """What is ideal: exact posteriors, denoisers and loss floors of the cube, the rule and the training set."""
 
+from twoclocks.oracles import energy
 from twoclocks.oracles.discrete import MASK, Masking, UniformNoise, token_layer_posteriors, token_posterior
 from twoclocks.oracles.floors import Floor, cube_floor, empirical_floor, rule_floor, token_floor
 from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
@@ -16,6 +17,7 @@ __all__ = [
     "cube_posterior",
     "empirical_denoiser",
     "empirical_floor",
+    "energy",
     "layer_posteriors",
     "list_posterior",
     "rule_denoiser",

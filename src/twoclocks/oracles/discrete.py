@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ MASK = -1  # stands for "nothing is known here"
 
 
 @dataclass(frozen=True)
-class Corruption:
+class Corruption(ABC):
     """Replaces each entry independently with probability ``level``."""
 
     level: float
@@ -59,7 +59,7 @@ class Masking(Corruption):
     """An entry becomes MASK with probability ``level``; the others are as they were."""
 
     def corrupt(self, x: Tensor, symbols: int, generator: torch.Generator) -> Tensor:
-        return torch.where(self.chosen(x, generator), MASK, x)
+        return torch.where(self.chosen(x, generator), MASK, x.long())
 
     def logits(self, tokens: Tensor, symbols: int) -> Tensor:
         check_tokens(tokens, MASK, symbols)
@@ -69,13 +69,13 @@ class Masking(Corruption):
 
 
 def token_posterior(rule: Rule, tokens: Tensor, corruption: Corruption) -> Tensor:
-    """P(x_i = a | tokens) for x uniform on the rule's valid set: (n, entries, symbols), float64."""
-    return rule_posterior(rule)(corruption.logits(tokens, rule.symbols))
+    """P(x_i = a | tokens) for x uniform over what the rule draws: (n, entries, symbols), float64."""
+    return rule_posterior(rule)(corruption.logits(rule.as_samples(tokens), rule.symbols))
 
 
 def token_layer_posteriors(rule: RandomHierarchy, tokens: Tensor, corruption: Corruption) -> list[Tensor]:
     """The same for every node of the grammar's tree: levels 0 (leaves) … depth (root), (n, nodes, vocabulary)."""
-    return layer_posteriors(rule, corruption.logits(tokens, rule.symbols))
+    return layer_posteriors(rule, corruption.logits(rule.as_samples(tokens), rule.symbols))
 
 
 def cross_entropy(posterior: Tensor, x: Tensor) -> Tensor:
@@ -84,6 +84,6 @@ def cross_entropy(posterior: Tensor, x: Tensor) -> Tensor:
 
 
 def check_tokens(tokens: Tensor, lowest: int, symbols: int) -> None:
-    whole = not tokens.is_floating_point()
-    if not whole or bool(((tokens < lowest) | (tokens >= symbols)).any()):
-        raise UserError(f"tokens: use whole numbers from {lowest} to {symbols - 1}")
+    outside = tokens[(tokens < lowest) | (tokens >= symbols)]
+    if len(outside):
+        raise UserError(f"tokens: {int(outside[0])} is not allowed; use {lowest} to {symbols - 1}")

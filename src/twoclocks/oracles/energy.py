@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.errors import UserError
-from twoclocks.data.encodings import SignImage
-from twoclocks.oracles.gaussian import Sigma, rule_denoiser
+from twoclocks.oracles.gaussian import Sigma, as_floats, levels_of
+from twoclocks.rules.automaton import NEVER
 from twoclocks.rules.base import Rule
 from twoclocks.rules.counts import Counted, GlobalK
 from twoclocks.rules.parity import Parity
@@ -49,10 +49,20 @@ def local_and_rule_terms(rule: Rule, y: Tensor, sigma: Sigma) -> tuple[Tensor, T
     """
     if rule.symbols != 2:
         raise UserError(f"rule: {rule} has {rule.symbols} symbols; the split is defined for bits")
-    log = rule_denoiser(rule, SignImage()).posterior(y, sigma).log()
-    level = torch.as_tensor(sigma, dtype=torch.float64).reshape(-1, *[1] * (y.dim() - 1))
-    local = y.double() / level**2
-    return local, ((log[..., 1] - log[..., 0]) / 2).reshape(y.shape) - local
+    y = as_floats(y).double()
+    local = y.flatten(1) / levels_of(sigma, y)[..., 0] ** 2  # (n, entries)
+    n, entries = local.shape
+    logits = torch.stack([-local, local], dim=2)
+    weights = []
+    for bit in (0, 1):  # log Z with each entry in turn held at this bit: a posterior would underflow at small σ
+        held = logits[:, None].repeat(1, entries, 1, 1)  # (n, held entry, entry, symbol)
+        held.diagonal(dim1=1, dim2=2)[:, 1 - bit] = NEVER
+        total = rule.log_partition(held.reshape(n * entries, entries, 2))
+        if total is None:
+            raise UserError(f"rule: {rule} has no closed form; the split needs one")
+        weights.append(total.reshape(n, entries))
+    rest = (weights[1] - weights[0]) / 2 - local
+    return local.reshape(y.shape), rest.reshape(y.shape)
 
 
 def corners(bits: int) -> Tensor:
@@ -68,6 +78,8 @@ def degree_spectrum(function: Callable[[Tensor], Tensor], bits: int) -> Tensor:
     >>> degree_spectrum(lambda x: 3 * x[:, 0] * x[:, 1] + x[:, 2], bits=3).tolist()
     [0.0, 0.1, 0.9, 0.0]
     """
+    if not 1 <= bits <= 20:
+        raise UserError(f"bits: {bits} is not allowed; use 1 to 20, since all 2^bits corners are visited")
     values = function(corners(bits)).double().reshape(1 << bits, -1)
     transformed = values.reshape(*[2] * bits, -1)
     for axis in range(bits):
@@ -76,4 +88,6 @@ def degree_spectrum(function: Callable[[Tensor], Tensor], bits: int) -> Tensor:
     size = transformed.reshape(1 << bits, -1).square().sum(dim=1)
     # Axis 0 of the reshape is the highest bit: numbers, and so degrees, are in their natural order.
     degree = (torch.arange(1 << bits)[:, None] >> torch.arange(bits) & 1).sum(dim=1)
+    if float(size.sum()) == 0:
+        raise UserError("function: it is zero on every corner; there are no shares to report")
     return torch.zeros(bits + 1, dtype=torch.float64).index_add(0, degree, size) / size.sum()

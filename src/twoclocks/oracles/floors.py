@@ -26,7 +26,7 @@ class Floor(NamedTuple):
 
 
 def rule_floor(
-    rule: Rule, sigma: float, samples: int = 4096, seed: int = 0, encoding: ImageEncoding | None = None
+    rule: Rule, sigma: float, samples: int = 4096, seed: int = 0, encoding: ImageEncoding | str | None = None
 ) -> Floor:
     """E‖x − E[x | y]‖² for valid x: the least loss on held-out samples, and the loss of a model that learned the rule.
 
@@ -43,9 +43,10 @@ def empirical_floor(
     samples: int = 4096,
     seed: int = 0,
     rule: Arrays | None = None,
-    encoding: ImageEncoding | None = None,
+    encoding: ImageEncoding | str | None = None,
 ) -> Floor:
     """The same for x drawn from the training rows: the least training loss, reached by memory alone."""
+    train = torch.as_tensor(train)
     denoiser = empirical_denoiser(train, rule, encoding)
     assert denoiser.space is not None
     picked = torch.randint(len(train), (checked(samples),), generator=torch_stream(seed, "floor rows"))
@@ -53,7 +54,7 @@ def empirical_floor(
 
 
 def cube_floor(
-    rule: Rule, sigma: float, samples: int = 4096, seed: int = 0, encoding: ImageEncoding | None = None
+    rule: Rule, sigma: float, samples: int = 4096, seed: int = 0, encoding: ImageEncoding | str | None = None
 ) -> Floor:
     """The same for x of uniform symbols: what a model that knows the symbols and no rule can reach."""
     return gaussian_floor(cube_denoiser(rule, encoding), rule, cube_set(rule, checked(samples), seed), sigma, seed)

@@ -5,18 +5,19 @@ They are what a perfect model of each would output, in any image encoding. All a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from twoclocks.core.errors import UserError
-from twoclocks.data.encodings import Arrays, ImageEncoding, Space, default_encoding
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.data.encodings import ENCODINGS, Arrays, ImageEncoding, Space, default_encoding
 from twoclocks.oracles.posterior import Posterior, cube_posterior, list_posterior, rule_posterior
 from twoclocks.rules.base import Rule
 
-ROWS = 1024  # noisy rows whose posterior is computed at once
+ROWS = 256  # noisy rows whose posterior is computed at once
 
 Sigma: TypeAlias = "Tensor | float"
 
@@ -34,23 +35,21 @@ class Denoiser:
 
     def posterior(self, y: Tensor, sigma: Sigma) -> Tensor:
         """P(x_i = a | y), (n, entries, symbols), float64."""
+        y = as_floats(y)
         space = self.space_of(y)
-        level = torch.as_tensor(sigma, dtype=torch.float64, device=y.device).reshape(-1, 1, 1)
-        if not bool((level > 0).all()):
-            raise UserError(f"sigma: {sigma} is not allowed; use positive numbers")
-        logits = self.encoding.scores(space, y.double()) / level**2
+        logits = self.encoding.scores(space, y.double()) / levels_of(sigma, y) ** 2
         return torch.cat([self.marginals(piece) for piece in logits.split(ROWS)])
 
     def __call__(self, y: Tensor, sigma: Sigma) -> Tensor:
-        """E[x | y], in the shape and type of y."""
-        codes = self.codes(y)
-        mean = self.posterior(y, sigma) @ codes  # (n, entries, channels)
+        """E[x | y], in the shape and floating type of y."""
+        y = as_floats(y)
+        mean = self.posterior(y, sigma) @ self.codes(y)  # (n, entries, channels)
         return mean.transpose(1, 2).reshape(y.shape).to(y.dtype)
 
     def variance(self, y: Tensor, sigma: Sigma) -> Tensor:
         """E‖x − E[x | y]‖² given y, averaged over entries and channels (n,): the loss that is left, seen from y."""
-        codes = self.codes(y)
-        posterior = self.posterior(y, sigma)
+        y = as_floats(y)
+        codes, posterior = self.codes(y), self.posterior(y, sigma)
         second = posterior @ codes.square().sum(dim=1)  # (n, entries)
         spread = second - (posterior @ codes).square().sum(dim=2)
         return spread.clamp(min=0).mean(dim=1) / codes.shape[1]
@@ -62,21 +61,38 @@ class Denoiser:
         if self.space is None:
             return Space(tuple(y.shape[1:]))
         channels = self.encoding.codes(self.space.symbols).shape[1]
-        expected = torch.Size(self.space.shape).numel() * channels
-        if y.dim() < 2 or y[:1].numel() != expected * min(1, len(y)):
-            shapes = f"(n, {', '.join(map(str, self.encoding.shape(self.space)))})"
-            raise UserError(f"y: shape {tuple(y.shape)} is not allowed; use {shapes}")
+        if math.prod(y.shape[1:]) != math.prod(self.space.shape) * channels or y.dim() < 2:
+            bare = self.space.shape if channels == 1 else (channels, *self.space.shape)
+            allowed = " or ".join(f"(n, *{shape})" for shape in (bare, self.encoding.shape(self.space)))
+            raise UserError(f"y: shape {tuple(y.shape)} is not allowed; use {allowed}")
         return self.space
 
 
-def cube_denoiser(rule: Arrays | None = None, encoding: ImageEncoding | None = None) -> Denoiser:
+def as_floats(y: Tensor) -> Tensor:
+    """Noisy data as a tensor of floats; whole numbers become floats, values that are not finite are refused."""
+    y = torch.as_tensor(y)
+    y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
+    if not bool(torch.isfinite(y).all()):
+        raise UserError("y: holds values that are not finite; an oracle has no answer to them")
+    return y
+
+
+def levels_of(sigma: Sigma, y: Tensor) -> Tensor:
+    """σ as (1, 1, 1) or (n, 1, 1)."""
+    level = torch.as_tensor(sigma, dtype=torch.float64, device=y.device)
+    if level.numel() not in (1, len(y)) or level.dim() > 1 or not bool((level > 0).all()):
+        raise UserError(f"sigma: {sigma} is not allowed; use a positive number, or one for each of the {len(y)} rows")
+    return level.reshape(-1, 1, 1)
+
+
+def cube_denoiser(rule: Arrays | None = None, encoding: ImageEncoding | str | None = None) -> Denoiser:
     """Uniform over all arrays: every entry alone; for bits E[x_i | y] = tanh(y_i/σ²). Without a rule: bits."""
     space = rule if rule is not None else Space(())
     return Denoiser(cube_posterior, image_encoding(encoding, space), rule)
 
 
-def rule_denoiser(rule: Rule, encoding: ImageEncoding | None = None) -> Denoiser:
-    """Uniform over the valid set of a rule.
+def rule_denoiser(rule: Rule, encoding: ImageEncoding | str | None = None) -> Denoiser:
+    """Uniform over the valid set of a rule, or over what its generator reaches (``latin_cyclic``).
 
     >>> from twoclocks import rules
     >>> rule_denoiser(rules.create("parity", length=2, group=2))(torch.tensor([[1.0, 0.0]]), 0.5)
@@ -86,24 +102,32 @@ def rule_denoiser(rule: Rule, encoding: ImageEncoding | None = None) -> Denoiser
 
 
 def empirical_denoiser(
-    train: Tensor, rule: Arrays | None = None, encoding: ImageEncoding | None = None, chunk: int = 4096
+    train: Tensor, rule: Arrays | None = None, encoding: ImageEncoding | str | None = None, chunk: int = 4096
 ) -> Denoiser:
     """Uniform over the rows of a training set (N, *shape): the memorizing optimum. Without a rule: bits."""
     train = torch.as_tensor(train)
+    if train.is_floating_point() or train.dim() < 2 or len(train) == 0:
+        given = f"{train.dtype} of shape {tuple(train.shape)}"
+        raise UserError(f"train: {given} is not allowed; give whole-number symbols, at least one row, as (n, *shape)")
     space = rule if rule is not None else Space(tuple(train.shape[1:]))
-    if len(train) == 0 or train.dim() < 2:
-        raise UserError(f"train: shape {tuple(train.shape)} is not allowed; give at least one row, as (n, *shape)")
-    if int(train.min()) < 0 or int(train.max()) >= space.symbols:
-        raise UserError(
-            f"train: symbols {int(train.min())}..{int(train.max())} do not fit 0..{space.symbols - 1}; give rule="
-        )
+    if tuple(train.shape[1:]) != space.shape:
+        raise UserError(f"train: rows of shape {tuple(train.shape[1:])} are not the rule's; use {space.shape}")
+    low, high = int(train.min()), int(train.max())
+    if low < 0 or high >= space.symbols:
+        fix = f"use 0 to {space.symbols - 1}" + ("" if rule is not None else ", or give rule= for more symbols")
+        raise UserError(f"train: symbols from {low} to {high} are not allowed; {fix}")
     return Denoiser(list_posterior(train, space.symbols, chunk), image_encoding(encoding, space), space)
 
 
-def image_encoding(encoding: ImageEncoding | None, space: Arrays) -> ImageEncoding:
+def image_encoding(encoding: ImageEncoding | str | None, space: Arrays) -> ImageEncoding:
     """The encoding that was asked for, or the usual one: ±1 for bits, evenly spaced symbols otherwise."""
-    chosen = encoding if encoding is not None else default_encoding("image", space)
+    chosen = default_encoding("image", space) if encoding is None else encoding
+    if isinstance(chosen, str):
+        chosen = ENCODINGS.create(chosen)
     if not isinstance(chosen, ImageEncoding):
         raise UserError(f"encoding: {chosen!r} is not allowed; Gaussian noise needs sign, scalar or one_hot")
-    chosen.check_rule(space)
+    try:
+        chosen.check_rule(space)
+    except SettingError as error:
+        raise error.inside("encoding") from None
     return chosen

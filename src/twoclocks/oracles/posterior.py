@@ -33,8 +33,8 @@ def rule_posterior(rule: Rule) -> Posterior:
         return lambda logits: gradient(rule, logits)
     if rule.support() > ENUMERABLE:
         raise UserError(
-            f"rule: {rule} has no exact oracle: {rule.support():,} valid arrays are too many to list "
-            f"({ENUMERABLE:,} at most) and no closed form is known; use a smaller rule"
+            f"rule: {rule} has no exact oracle: it has more arrays than can be listed ({ENUMERABLE:,}) "
+            "and no closed form that is feasible; use a smaller rule"
         )
     return list_posterior(rule.enumerate(), rule.symbols)
 
@@ -51,6 +51,8 @@ def gradient(rule: Rule, logits: Tensor) -> Tensor:
 
 def layer_posteriors(rule: RandomHierarchy, logits: Tensor) -> list[Tensor]:
     """Belief propagation: P(node = a | y) at levels 0 (leaves) … depth (root), (n, nodes, vocabulary) each."""
+    if not isinstance(rule, RandomHierarchy):
+        raise UserError(f"rule: {rule} has no layers; use rhm")
     with torch.inference_mode(False), torch.enable_grad():
         logits = logits.detach().double().clone()
         shapes = [(len(logits), rule.nodes(level), rule.vocabulary) for level in range(rule.depth + 1)]

@@ -6,7 +6,7 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
-from twoclocks.core.config import describe
+from twoclocks.core.config import describe, to_mapping
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
@@ -53,7 +53,7 @@ def rule_rows() -> Rows:
         row = {"rule": name, "arguments": arguments(cls), "example": "", "valid set": "", "chance": ""}
         for example in cls.examples[:1]:
             rule = RULES.create(name, **example)
-            row["example"] = ", ".join(str(value) for value in example.values())
+            row["example"] = ", ".join(str(value) for value in to_mapping(rule).values())
             row["valid set"], row["chance"] = large(rule.count()), f"{rule.chance():.2e}"
             if rule.support() < rule.count():
                 row["valid set"] = f"{large(rule.support())} of {large(rule.count())}"
@@ -63,7 +63,7 @@ def rule_rows() -> Rows:
 
 def large(number: int) -> str:
     """All digits of a count, or three and a power of ten where they are too many to read."""
-    return f"{number:,}" if number < 10**18 else f"{Decimal(number):.2e}"
+    return f"{number:,}" if number < 10**15 else f"{Decimal(number):.2e}"
 
 
 def model_rows() -> Rows:

@@ -47,7 +47,7 @@ class Rule(Settings):
 
     @abstractmethod
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """n independent samples (n, *shape), uniform on the valid set, of any integer type."""
+        """n independent samples (n, *shape) of any integer type, uniform on the valid set (or on ``support``)."""
 
     @abstractmethod
     def parts(self, x: Tensor) -> dict[str, Tensor]:
@@ -89,6 +89,8 @@ class Rule(Settings):
 
     def sample(self, n: int, seed: int) -> Tensor:
         """n independent uniform samples (n, *shape), int64, the same on every machine."""
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise UserError(f"n: {n!r} is not allowed; use a whole number of samples")
         rows = self.draw(n, numpy_stream(seed, "rule samples"))
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.int64))
 
@@ -108,8 +110,12 @@ class Rule(Settings):
         return {kind: count / self.symbols ** sizes[kind] for kind, count in self.part_counts().items()}
 
     def copy_chance(self, n: int) -> float:
-        """Probability that a true sample of the rule is one of n training rows."""
-        return n / self.support()
+        """Probability that a sample that the rule draws is one of n training rows."""
+        return min(1.0, n / self.support())
+
+    def cube_copy_chance(self, n: int) -> float:
+        """Probability that an array of uniform symbols is one of n training rows."""
+        return float(n / self.symbols ** math.prod(self.shape))
 
     def empty(self, n: int) -> Tensor:
         return torch.zeros((n, *self.shape), dtype=torch.int64)
@@ -117,6 +123,8 @@ class Rule(Settings):
     def as_samples(self, x: Tensor) -> Tensor:
         """``x`` as a tensor of this rule's shape; arrays and lists are taken too."""
         x = torch.as_tensor(x)
+        if x.dtype in (torch.bool, torch.uint16, torch.uint32, torch.uint64):  # types without arithmetic
+            x = x.long()
         if x.is_floating_point() or x.is_complex():
             raise UserError(f"samples: dtype {x.dtype} is not allowed; decode them to integer symbols first")
         if tuple(x.shape[1:]) != self.shape or x.dim() == 0:
@@ -128,7 +136,12 @@ class Rule(Settings):
 
 def in_range(x: Tensor, symbols: int) -> Tensor:
     """Rows whose entries are all symbols: bool (n,)."""
-    return ((x >= 0) & (x < symbols)).flatten(1).all(dim=1)
+    return are_symbols(x.flatten(1), symbols)
+
+
+def are_symbols(pieces: Tensor, symbols: int) -> Tensor:
+    """Pieces (…, entries) whose entries are all symbols: bool (…)."""
+    return ((pieces >= 0) & (pieces < symbols)).all(dim=-1)
 
 
 RULES: Registry[Rule] = Registry("rule", Rule)

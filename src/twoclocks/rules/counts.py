@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.rules.automaton import read_all
-from twoclocks.rules.base import RULES, Array, Rule
+from twoclocks.rules.base import ENUMERABLE, RULES, Array, Rule, are_symbols
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +61,24 @@ class Counted(Rule):
         return {name: x.reshape(len(x), lines, width)}
 
     def ones(self, x: Tensor) -> Tensor:
-        """Number of ones in each line (n, lines)."""
-        return self.as_samples(x).reshape(len(x), *self.lines[1:]).sum(dim=2)
+        """Number of ones in each line (n, lines); −1 where a line holds other symbols than 0 and 1."""
+        x = self.as_samples(x)
+        lines = x.reshape(len(x), *self.lines[1:])
+        return torch.where(are_symbols(lines, 2), lines.sum(dim=2), -1)
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
         ones = self.ones(x)
         return {self.lines[0]: torch.isin(ones, torch.tensor(self.allowed, device=ones.device))}
+
+    def enumerate(self) -> Tensor:
+        if self.count() > ENUMERABLE:
+            raise UserError(f"rule: more than {ENUMERABLE:,} valid arrays are too many to list; use a smaller rule")
+        return torch.cat([grids.reshape(-1, *self.shape) for grids in self.listed_grids()])
+
+    def listed_grids(self) -> list[Tensor]:
+        """All combinations of lines, as (n, lines, width)."""
+        lines = torch.cat([line_contents(self.lines[2], ones) for ones in self.allowed])
+        return [lines[combinations_of(len(lines), self.lines[1])]]
 
     def count(self) -> int:
         return int(sum(self.line_counts.values()) ** self.lines[1])
@@ -160,6 +173,7 @@ class CountedSets(CountedGrid):
 
     def check(self) -> None:
         check_ones("ks", self.ks, self.side, "side")
+        object.__setattr__(self, "ks", tuple(sorted(self.ks)))  # a set: its order must not change the samples
 
     @property
     def allowed(self) -> tuple[int, ...]:
@@ -200,19 +214,35 @@ class GlobalK(CountedSets):
         return {**super().parts(x), "grid": x.reshape(len(x), 1, self.side**2)}
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
-        """Rows with an allowed number; and grids whose rows all have the same number, allowed or not."""
-        ones = self.ones(x)
-        return {**super().parts_valid(x), "grid": (ones == ones[:, :1]).all(dim=1, keepdim=True)}
+        """Rows with an allowed number; and grids whose rows all have the same allowed number: the whole rule."""
+        ones, rows = self.ones(x), super().parts_valid(x)["row"]
+        return {"row": rows, "grid": ((ones == ones[:, :1]) & rows).all(dim=1, keepdim=True)}
 
     def count(self) -> int:
         return sum(count**self.side for count in self.line_counts.values())
 
     def part_counts(self) -> dict[str, int]:
-        grids = sum(math.comb(self.side, ones) ** self.side for ones in range(self.side + 1))
-        return {**super().part_counts(), "grid": grids}
+        return {**super().part_counts(), "grid": self.count()}
+
+    def listed_grids(self) -> list[Tensor]:
+        contents = [line_contents(self.side, ones) for ones in self.allowed]
+        return [lines[combinations_of(len(lines), self.side)] for lines in contents]
 
     def log_partition(self, logits: Tensor) -> Tensor:
         return self.line_weights(logits).sum(dim=1).logsumexp(dim=1)
+
+
+def line_contents(width: int, ones: int) -> Tensor:
+    """All lines of ``width`` bits with this number of ones."""
+    lines = torch.zeros(math.comb(width, ones), width, dtype=torch.int64)
+    for row, places in enumerate(combinations(range(width), ones)):
+        lines[row, list(places)] = 1
+    return lines
+
+
+def combinations_of(choices: int, places: int) -> Tensor:
+    """Every way to make one of ``choices`` at each of several places: (choices^places, places)."""
+    return torch.arange(choices**places)[:, None] // choices ** torch.arange(places) % choices
 
 
 def choose(weights: Mapping[int, int], size: tuple[int, ...], rng: np.random.Generator) -> Array:

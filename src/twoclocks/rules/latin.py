@@ -43,7 +43,7 @@ REDUCED = (
     7_580_721_483_160_132_811_489_280,
     5_363_937_773_277_371_298_119_673_540_771_840,
 )
-LISTED = 6  # up to this side the reduced squares are listed, and sampling is exact
+LISTED_SIDE = 6  # up to this side the reduced squares are listed, and sampling is exact
 
 
 @cache
@@ -82,7 +82,7 @@ class Latin(PermutationGrid):
         return {"row": x, "column": x.transpose(1, 2)}
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        if self.side > LISTED:
+        if self.side > LISTED_SIDE:
             start = isotopic(np.broadcast_to(cyclic_square(self.side), (n, self.side, self.side)), rng)
             return random_walk(start, walk_length(self.side), rng)
         listed = reduced_squares(self.side)
@@ -186,7 +186,7 @@ class RowLatin(PermutationGrid):
 
     def log_partition(self, logits: Tensor) -> Tensor | None:
         """The machine remembers the set of symbols that came: 2^side states, so only for small sides."""
-        if self.side > 10:
+        if self.side > 8:
             return None
         rows = logits.reshape(len(logits), self.side, self.side, self.side)
         ends = read_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from torch import Tensor
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.rules.automaton import read_all
-from twoclocks.rules.base import RULES, Array, Rule
+from twoclocks.rules.base import RULES, Array, Rule, are_symbols
 
 
 @RULES.register("parity")
@@ -31,7 +32,8 @@ class Parity(Rule):
 
     def check(self) -> None:
         if self.length % self.group:
-            divisors = [g for g in range(1, self.length + 1) if self.length % g == 0]
+            small = [g for g in range(1, math.isqrt(self.length) + 1) if self.length % g == 0]
+            divisors = sorted({*small, *(self.length // g for g in small)})
             raise SettingError("group", self.group, f"it must divide length = {self.length}; use one of {divisors}")
 
     @property
@@ -56,7 +58,8 @@ class Parity(Rule):
         return {"group": x.reshape(len(x), self.groups, self.group)}
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
-        return {"group": self.parts(self.as_samples(x))["group"].sum(dim=2) % 2 == 0}
+        groups = self.parts(self.as_samples(x))["group"]
+        return {"group": (groups.sum(dim=2) % 2 == 0) & are_symbols(groups, 2)}
 
     def count(self) -> int:
         return 1 << (self.length - self.groups)

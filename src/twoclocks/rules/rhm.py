@@ -48,9 +48,9 @@ class RandomHierarchy(Rule):
 
     def check(self) -> None:
         if self.branching**self.depth > LONGEST:
-            raise SettingError(
-                "depth", self.depth, f"strings would have {self.branching}^{self.depth} symbols; use {LONGEST} at most"
-            )
+            leaves = f"{self.branching}^{self.depth}"
+            fix = f"strings would have {leaves} symbols; use a smaller tree, of {LONGEST:,} leaves at most"
+            raise SettingError("depth", self.depth, fix)
         most = self.vocabulary ** (self.branching - 1)
         if self.synonyms > most:
             strings = f"{self.vocabulary} symbols have {self.vocabulary}^{self.branching} strings of {self.branching}"
@@ -88,7 +88,7 @@ class RandomHierarchy(Rule):
         nodes = rng.integers(0, self.vocabulary, size=(n, 1))
         for table in reversed(self.productions):
             chosen = rng.integers(0, self.synonyms, size=nodes.shape)
-            nodes = table.numpy()[nodes, chosen].reshape(n, -1)
+            nodes = table.numpy()[nodes, chosen].reshape(n, nodes.shape[1] * self.branching)
         return nodes
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
@@ -109,7 +109,8 @@ class RandomHierarchy(Rule):
 
     def parse(self, x: Tensor) -> list[Tensor]:
         """The symbol of every node at levels 0 … depth, (n, nodes) each; −1 where the leaves have no derivation."""
-        nodes = self.as_samples(x).long()
+        x = self.as_samples(x)
+        nodes = x.long()
         levels = [torch.where((nodes >= 0) & (nodes < self.vocabulary), nodes, -1)]
         for level, table in enumerate(self.productions, start=1):
             strings = levels[-1].reshape(len(x), self.nodes(level), self.branching)

@@ -37,7 +37,7 @@ COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A1
     (3, 3): 6_670_903_752_021_072_936_960,
     (3, 4): 81_171_437_193_104_932_746_936_103_027_318_645_818_654_720_000,
 }
-LISTED = 6  # up to this side the grids with an ordered first row are listed, and sampling is exact
+LISTED_SIDE = 6  # up to this side the grids with an ordered first row are listed, and sampling is exact
 
 
 @cache
@@ -77,16 +77,14 @@ class Sudoku(PermutationGrid):
     block_cols: int = setting(3, "columns of a block; rows × columns is the side and the number of symbols", at_least=1)
 
     def check(self) -> None:
+        field = "block_rows" if self.block_rows > self.block_cols else "block_cols"
         if 1 in self.block_shape:
-            largest = max(self.block_shape)
-            if largest > 11:
-                raise SettingError(
-                    "block_cols", self.block_cols, "blocks of one line make a Latin square; use 11 at most"
-                )
+            if self.size > 11:
+                raise SettingError(field, self.size, "blocks of one line make a Latin square; use 11 at most")
         elif self.block_shape not in COUNTS:
             known = ", ".join(f"{rows}×{columns}" for rows, columns in COUNTS)
-            fix = f"the number of {self.size}×{self.size} grids with such blocks is unknown; use one of {known}"
-            raise SettingError("block_cols", self.block_cols, fix)
+            fix = f"the number of {self.size}×{self.size} grids with such blocks is unknown; use {known}, or turned"
+            raise SettingError(field, getattr(self, field), fix)
 
     @property
     def block_shape(self) -> tuple[int, int]:
@@ -106,7 +104,7 @@ class Sudoku(PermutationGrid):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         if 1 in self.block_shape:
             return Latin(side=self.size).draw(n, rng)
-        if self.size > LISTED:
+        if self.size > LISTED_SIDE:
             return heat_bath.random_walk(n, self.block_rows, self.block_cols, heat_bath.sweep_count(self.size), rng)
         listed = ordered_grids(self.block_rows, self.block_cols)
         return relabel(listed[rng.integers(0, len(listed), size=n)], random_permutations(n, self.size, rng))
@@ -137,10 +135,8 @@ class CyclicSudoku(Sudoku):
 
     def check(self) -> None:
         super().check()
-        if self.size > LISTED:
-            fix = (
-                f"few cyclic squares of side {self.size} are Sudoku grids; use a side of 6 at most, or the rule sudoku"
-            )
+        if self.size > LISTED_SIDE:
+            fix = f"what it reaches at side {self.size} is not counted; use a side of 6 at most, or the rule sudoku"
             raise SettingError("block_cols", self.block_cols, fix)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:

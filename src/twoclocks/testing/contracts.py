@@ -15,7 +15,7 @@ from twoclocks.models.base import ModelSettings
 from twoclocks.objectives.base import Objective, sample
 from twoclocks.rules.base import TRIABLE, Rule, in_range
 
-TRIED, LISTED = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
+TRIED, FEW = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
 
 
 def check_rule(rule: Rule) -> None:
@@ -32,15 +32,18 @@ def check_rule(rule: Rule) -> None:
     beyond.view(64, -1)[:, 0] = rule.symbols
     assert not bool(rule.is_valid(beyond).any()), "is_valid must refuse symbols out of range"
     check_parts(rule, x)
-    assert 0 < rule.chance() <= 1 and 1 <= rule.support() <= rule.count()
-    assert math.isclose(rule.copy_chance(7), 7 / rule.support())
-    check_sets(rule)
+    assert 0 <= rule.chance() <= 1, f"chance() is {rule.chance()}, not a probability"
+    assert 1 <= rule.support() <= rule.count(), (
+        f"support() {rule.support()} must lie between 1 and count() {rule.count()}"
+    )
+    assert math.isclose(rule.copy_chance(1), 1 / rule.support()), "copy_chance(1) must be 1 / support()"
     check_partition(rule)
     if rule.symbols ** math.prod(rule.shape) <= TRIED:
         check_by_trying_all(rule)
     listable = type(rule).enumerate is not Rule.enumerate or rule.symbols ** math.prod(rule.shape) <= TRIABLE
-    if rule.support() <= LISTED and listable:
+    if rule.support() <= FEW and listable:
         check_list(rule)
+    check_sets(rule)
 
 
 def check_parts(rule: Rule, x: Tensor) -> None:
@@ -93,7 +96,8 @@ def check_list(rule: Rule) -> None:
     assert bool(rule.is_valid(members).all()), "enumerate() lists invalid arrays"
     drawn = set(row_keys(rule.sample(32 * rule.support(), seed=5), rule.symbols).tolist())
     assert drawn == keys, f"sample reaches {len(drawn & keys)} of {len(keys)} arrays"
-    logits = torch.randn(3, math.prod(rule.shape), rule.symbols, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, math.prod(rule.shape), rule.symbols, generator=generator, dtype=torch.float64)
     found = rule.log_partition(logits)
     if found is not None:
         picked = logits[:, torch.arange(logits.shape[1]), members.flatten(1)]  # (3, members, entries)
