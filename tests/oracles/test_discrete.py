@@ -102,7 +102,7 @@ def test_impossible_evidence_is_refused() -> None:
     rule = GRAMMARS[0]
     known = {tuple(row) for row in rule.enumerate().tolist()}
     bad = next(row for row in torch.cartesian_prod(*[torch.arange(4)] * 4).tolist() if tuple(row) not in known)
-    with pytest.raises(UserError, match="row 1: what is observed fits no valid array"):
+    with pytest.raises(UserError, match="observed in 1 rows fits no valid array"):
         oracles.token_posterior(rule, torch.tensor([rule.sample(1, 0)[0].tolist(), bad]), oracles.Masking(0.5))
     with pytest.raises(UserError, match="fits no valid array"):
         oracles.token_layer_posteriors(rule, torch.tensor([bad]), oracles.Masking(0.5))

@@ -13,7 +13,7 @@ from twoclocks.core.seeds import torch_stream
 from twoclocks.data.encodings import Arrays, ImageEncoding
 from twoclocks.data.sets import cube_set
 from twoclocks.oracles.discrete import Corruption, cross_entropy
-from twoclocks.oracles.gaussian import ROWS, Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
 from twoclocks.oracles.posterior import rule_posterior
 from twoclocks.rules.base import Rule
 
@@ -74,10 +74,8 @@ def token_floor(rule: Rule, corruption: Corruption, samples: int = 4096, seed: i
     """Mean −log P(x_i | tokens) in nats for valid x: the least cross-entropy of a model that restores tokens."""
     rows = rule.sample(checked(samples), seed)
     tokens = corruption.corrupt(rows, rule.symbols, torch_stream(seed, "floor noise"))
-    posterior = rule_posterior(rule)
-    pieces = zip(rows.split(ROWS), tokens.split(ROWS), strict=True)
-    losses = [cross_entropy(posterior(corruption.logits(z, rule.symbols)), x).mean(dim=1) for x, z in pieces]
-    return estimate(torch.cat(losses))
+    posterior = rule_posterior(rule)(corruption.logits(tokens, rule.symbols))
+    return estimate(cross_entropy(posterior, rows).mean(dim=1))
 
 
 def estimate(losses: Tensor) -> Floor:

@@ -17,8 +17,6 @@ from twoclocks.data.encodings import ENCODINGS, Arrays, ImageEncoding, Space, de
 from twoclocks.oracles.posterior import Posterior, cube_posterior, list_posterior, rule_posterior
 from twoclocks.rules.base import Rule
 
-ROWS = 256  # noisy rows whose posterior is computed at once
-
 Sigma: TypeAlias = "Tensor | float"
 
 
@@ -37,8 +35,7 @@ class Denoiser:
         """P(x_i = a | y), (n, entries, symbols), float64."""
         y = as_floats(y)
         space = self.space_of(y)
-        logits = self.encoding.scores(space, y.double()) / levels_of(sigma, y) ** 2
-        return torch.cat([self.marginals(piece) for piece in logits.split(ROWS)])
+        return self.marginals(self.encoding.scores(space, y.double()) / levels_of(sigma, y) ** 2)
 
     def __call__(self, y: Tensor, sigma: Sigma) -> Tensor:
         """E[x | y], in the shape and floating type of y."""

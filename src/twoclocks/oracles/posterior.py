@@ -30,7 +30,7 @@ def cube_posterior(logits: Tensor) -> Tensor:
 def rule_posterior(rule: Rule) -> Posterior:
     """Uniform over what the rule draws: in closed form where the rule has one, by listing where it is small."""
     if rule.log_partition(torch.zeros(1, rule.empty(1).numel(), rule.symbols, dtype=torch.float64)) is not None:
-        return lambda logits: gradient(rule, logits)
+        return in_pieces(lambda logits: gradient(rule, logits), rows=512)
     if rule.support() > ENUMERABLE:
         raise UserError(
             f"rule: {rule} has no exact oracle: it has more arrays than can be listed ({ENUMERABLE:,}) "
@@ -84,11 +84,16 @@ def list_posterior(rows: Tensor, symbols: int, chunk: int = 4096) -> Posterior:
         check_possible(total)
         return normalised(mean.reshape(logits.shape))
 
-    return posterior
+    return in_pieces(posterior, rows=4096)
+
+
+def in_pieces(posterior: Posterior, rows: int) -> Posterior:
+    """The same posterior, computed for a bounded number of rows at once."""
+    return lambda logits: torch.cat([posterior(piece) for piece in logits.split(rows)])
 
 
 def check_possible(log_total: Tensor) -> None:
     """Refuse evidence that no member of the set can explain; its posterior does not exist."""
-    impossible = (log_total <= NEVER / 2).nonzero()
-    if len(impossible):
-        raise UserError(f"row {int(impossible[0])}: what is observed fits no valid array; check the tokens")
+    impossible = int((log_total <= NEVER / 2).sum())
+    if impossible:
+        raise UserError(f"tokens: what is observed in {impossible} rows fits no valid array; check them with is_valid")
