@@ -217,6 +217,7 @@ def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_descripti
     sudoku = {"rule": {"name": "sudoku"}}
     assert load_settings("demo-gpt", sudoku).name == "demo-gpt-sudoku" and load_settings(None, sudoku).name == "sudoku"
     assert load_settings("demo-gpt", sudoku).description == "" and load_settings("demo-gpt").description
+    assert load_settings("demo-gpt", {"rule.name": "sudoku", "data.n": 9}).data.n == 9
     assert load_settings("demo-gpt", {"rule": {"length": 30}}).name == "demo-gpt"
     assert load_settings("demo-gpt", {**sudoku, "name": "mine", "description": "so"}).description == "so"
 
@@ -234,7 +235,10 @@ def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_descripti
         ),
         (["run", "--encoding", "scalar", "--encoding.zero_mean", "true"], "Nothing can be set here"),
         (["run", "--rule.name", "sudoku", "--encoding", "sign"], "use scalar or one_hot"),
-        (["run", "demo-gpt", "--rule.name", "sudoku", "--encoding", "one_hot"], "needs tokens; use one of tokens"),
+        (
+            ["run", "demo-gpt", "--rule.name", "sudoku", "--encoding", "one_hot"],
+            "use tokens, or the objective edm",
+        ),
         (["run", "--rule.name", "latin", "--rule.side", "3", "--data.n", "13"], "only 12 samples to draw"),
         (["run", "--rule.name", "sudoku", "--data.part", "2000000"], "or part up to 1175039"),
     ],

@@ -212,9 +212,19 @@ def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def nested(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"data.n": 512}`` as ``{"data": {"n": 512}}``; nested keys stay as they are."""
+    result: dict[str, Any] = {}
+    for key, value in mapping.items():
+        for section in reversed(str(key).split(".")):
+            value = {section: value}
+        result = merge(result, value)
+    return result
+
+
 def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
     """``["--data.n", "512", "--rule.group=3"]`` as a nested mapping."""
-    nested: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     queue = list(words)
     while queue:
         word = queue.pop(0)
@@ -225,11 +235,8 @@ def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
             if not queue or queue[0].startswith("--"):
                 raise UserError(f"{key}: its value is missing; write --{key} VALUE")
             text = queue.pop(0)
-        change: Any = parse_yaml(text, source=f"--{key}")
-        for section in reversed(key.split(".")):
-            change = {section: change}
-        nested = merge(nested, change)
-    return nested
+        found = merge(found, nested({key: parse_yaml(text, source=f"--{key}")}))
+    return found
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -173,14 +173,14 @@ class Evaluator:
                 chance_rule = self.seen(kind, truth[kind])
             accuracy = Metric(
                 name=f"{kind}_accuracy",
-                about=f"{kind}s that obey the rule",
+                about=f"{pieces_named(kind)} that obey the rule",
                 direction="higher is better",
                 chance_rule=1.0,
                 chance_cube=chances[kind],
             )
             memory = Metric(
                 name=f"{kind}_memorization",
-                about=f"{kind}s that equal a training sample's {kind}, anywhere in it",
+                about=f"{pieces_named(kind)} that some training sample has, anywhere in it",
                 direction="higher is copying",
                 chance_rule=chance_rule,
                 chance_cube=len(keys) * chances[kind] / counts[kind],
@@ -198,6 +198,11 @@ class Evaluator:
             )
             for suffix, whom in of.items()
         ]
+
+
+def pieces_named(kind: str) -> str:
+    """Pieces of a kind in words: ``rows``; ``pieces of layer 1``."""
+    return f"pieces of {kind.replace('_', ' ')}" if "_" in kind else f"{kind}s"
 
 
 def mean(values: Tensor) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.clocks.settings import ClockSettings
-from twoclocks.core.config import Settings, build, merge, parse_overrides, read_yaml, setting
+from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting
 from twoclocks.core.errors import SettingError, UnknownNameError
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
@@ -68,10 +68,10 @@ class RunSettings(Settings):
         kind = self.objective.kind
         for section, part, registry in (("model", self.model, MODELS), ("encoding", self.encoding, ENCODINGS)):
             if part is not None and part.kind != kind:
-                fitting = [name for name, cls in registry.items() if cls.kind == kind]
+                fitting = ", ".join(name for name, cls in registry.items() if cls.kind == kind)
+                others = ", ".join(name for name, cls in OBJECTIVES.items() if cls.kind == part.kind)
                 objective = OBJECTIVES.name_of(self.objective)
-                names = ", ".join(fitting)
-                fix = f"objective.name = {objective} needs {kind}; use one of {names}, or another objective.name"
+                fix = f"objective.name = {objective} needs {kind}; use {fitting}, or the objective {others}"
                 raise SettingError(f"{section}.name", registry.name_of(part), fix)
         assert self.encoding is not None
         try:
@@ -113,7 +113,7 @@ def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) 
 
 
 def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
-    """Settings of a preset or YAML file with overrides, given as command-line words or as a nested mapping.
+    """Settings of a preset or YAML file with overrides: command-line words, or a mapping with nested or dotted keys.
 
     A run is called like its preset, or, where a preset's rule is replaced, also like the rule; without a preset the
     default one is changed, and the run is called like its rule.
@@ -123,7 +123,7 @@ def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[
     >>> load_settings(overrides=["--rule.name", "sudoku", "--encoding", "one_hot"]).name
     'sudoku'
     """
-    change = overrides if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    change = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     base = read_preset(preset if preset is not None else DEFAULT_PRESET)
     mapping = merge(base, change)
     settings = build(RunSettings, mapping)

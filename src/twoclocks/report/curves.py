@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
+from twoclocks.evaluation.metrics import pieces_named
 from twoclocks.experiment.load import Columns, Run
 from twoclocks.report.theme import light, style
 
@@ -111,8 +112,10 @@ def part_curves(run: Run, columns: Columns) -> list[Curve]:
     if len(kinds) < 2:
         return []
     named = zip(kinds, cycle(PART_DASHES), strict=False)
-    words = {kind: f"valid pieces of {kind.replace('_', ' ')}" if "_" in kind else f"valid {kind}s" for kind in kinds}
-    return [Curve(words[kind], "rule", columns[f"{kind}_accuracy"], dash, width=1.1) for kind, dash in named]
+    return [
+        Curve(f"valid {pieces_named(kind)}", "rule", columns[f"{kind}_accuracy"], dash, width=1.1)
+        for kind, dash in named
+    ]
 
 
 def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 from twoclocks.core.config import describe, to_mapping
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
+from twoclocks.data.sets import training_set
 from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
 from twoclocks.experiment.settings import RunSettings, preset_names, read_preset
 from twoclocks.models.base import MODELS, parameter_count
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.rules.base import RULES
-from twoclocks.rules.parity import Parity
 
 Rows = list[dict[str, str]]
 
@@ -78,21 +78,21 @@ def model_rows() -> Rows:
 
 
 def metric_rows() -> Rows:
-    """P1's metrics, with the chance levels of its baseline (36 bits in groups of 3, 4,096 samples)."""
-    from twoclocks.data.sets import training_set
-
-    rule = Parity(length=36, group=3)
-    found = Evaluator(rule, training_set(rule, 4096), EvaluationSettings()).metrics()
-    return [
-        {
-            "metric": metric.name,
-            "what it is": metric.about,
-            "direction": metric.direction,
-            "chance (rule)": "" if metric.chance_rule is None else f"{metric.chance_rule:.3g}",
-            "chance (cube)": "" if metric.chance_cube is None else f"{metric.chance_cube:.3g}",
-        }
-        for metric in found
-    ]
+    """Every metric once, with its chance levels for 4,096 samples of a rule that has it; P1's baseline first."""
+    rows: dict[str, dict[str, str]] = {}
+    for name in ["parity", *(name for name in RULES.names() if name != "parity")]:
+        rule = RULES.create(name, **RULES.get(name).examples[0])
+        for metric in Evaluator(rule, training_set(rule, 4096), EvaluationSettings()).metrics():
+            row = {
+                "metric": metric.name,
+                "what it is": metric.about,
+                "direction": metric.direction,
+                "chance (rule)": "" if metric.chance_rule is None else f"{metric.chance_rule:.3g}",
+                "chance (cube)": "" if metric.chance_cube is None else f"{metric.chance_cube:.3g}",
+                "for": name,
+            }
+            rows.setdefault(metric.name, row)
+    return list(rows.values())
 
 
 def setting_rows() -> Rows:
