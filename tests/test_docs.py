@@ -14,6 +14,7 @@ import pytest
 from twoclocks.cli import with_preset
 from twoclocks.core.config import build
 from twoclocks.experiment import RunSettings, load_settings, run
+from twoclocks.report.listing import list_rows
 from twoclocks.rules import RULES
 from twoclocks.testing import check_rule
 
@@ -51,6 +52,8 @@ def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_pa
     try:
         exec(compile(code.replace('"palindrome"', f'"{name}"'), "CONTRIBUTING.md", "exec", dont_inherit=True), {})
         check_rule(RULES.create(name, half=4))
+        RULES.get(name).examples = ()  # a rule of another package need not have any
+        assert name in [row["rule"] for row in list_rows("rules")] and list_rows("metrics")
         (command,) = re.findall(r"twoclocks run (demo-gpt) .*(--rule\.name palindrome --rule\.half 12)", CONTRIBUTING)
         words = command[1].replace("palindrome", name).split()
         fast = ["--training.steps", "20", "--evaluation.first", "5", "--evaluation.evaluations", "4"]

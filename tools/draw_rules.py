@@ -17,11 +17,13 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def main() -> None:
-    bits = [name for name, cls in RULES.items() if RULES.create(name, **cls.examples[0]).symbols == 2]
-    symbols = [name for name in RULES.names() if name not in bits]
-    order = ["parity", "exact_k", "row_k", "row_variable_k", "global_k", "row_latin", "latin", "sudoku", "rhm"]
+    shown = {name: RULES.create(name, **cls.examples[0]) for name, cls in RULES.items() if cls.examples}
+    bits = [name for name, rule in shown.items() if rule.symbols == 2]
+    symbols = [name for name in shown if name not in bits]
+    families = ("parity", "exact_k", "row_k", "row_variable_k", "global_k", "row_latin", "latin", "sudoku", "rhm")
+    rank = {name: place for place, name in enumerate(families)}
     for file, names, samples, columns in (("rules-bits.png", bits, 25, None), ("rules-symbols.png", symbols, 6, 3)):
-        ordered = sorted(names, key=lambda name: (order.index(name.removesuffix("_cyclic")), name))
+        ordered = sorted(names, key=lambda name: (rank.get(name.removesuffix("_cyclic"), len(rank)), name))
         with matplotlib.rc_context(style()):
             draw_montage(montage_data(ordered, samples, columns)).savefig(DOCS / file, dpi=130)
 

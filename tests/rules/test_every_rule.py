@@ -52,7 +52,7 @@ def test_every_registered_rule_has_its_tests(name: str) -> None:
     """A new file of rules comes with its own test file, and each rule with a size small enough to list."""
     module = Path(inspect.getfile(RULES.get(name))).stem
     assert (Path(__file__).parent / f"test_{module}.py").exists()
-    assert name in SMALL
+    assert name in SMALL and RULES.get(name).examples
 
 
 @pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)

@@ -49,7 +49,7 @@ def test_strings_equal_a_slow_derivation_of_everything() -> None:
         for left, right in itertools.product(low[a], low[b])
     }
     assert slow == {tuple(row) for row in rule.enumerate().tolist()}
-    assert slow == {tuple(row) for row in Rule.enumerate(rule).tolist()}  # by trying all strings
+    assert slow == {tuple(row) for row in Rule.members(rule).tolist()}  # by trying all strings
     assert len(slow) == rule.count() == 3 * 2**3
 
 

@@ -70,8 +70,8 @@ class WrongPartCounts(Broken):
 
 
 class WrongList(Broken):
-    def enumerate(self) -> Tensor:
-        return super().enumerate()[1:]
+    def members(self) -> Tensor:
+        return super().members()[1:]
 
 
 class Deaf(Broken):

@@ -74,8 +74,7 @@ class ImageEncoding(Encoding):
         """The point of each symbol (symbols, channels), float64."""
 
     def shape(self, rule: Arrays) -> tuple[int, ...]:
-        rows, columns = rule.shape if len(rule.shape) == 2 else squarest(math.prod(rule.shape))
-        return (self.codes(rule.symbols).shape[1], rows, columns)
+        return (self.codes(rule.symbols).shape[1], *layout(rule))
 
     def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
         if not bool(((symbols >= 0) & (symbols < rule.symbols)).all()):
@@ -152,16 +151,18 @@ class Tokens(Encoding):
         return Decoded(x.long().reshape(len(x), *rule.shape), x.new_zeros(len(x)).float())
 
 
+def layout(rule: Arrays) -> tuple[int, ...]:
+    """Rows and columns in which an array is shown: its own, or those of an image as square as possible."""
+    return rule.shape if len(rule.shape) == 2 else squarest(math.prod(rule.shape))
+
+
 def squarest(length: int) -> tuple[int, int]:
     """The two factors of ``length`` that are closest to each other."""
     rows = max(r for r in range(1, math.isqrt(length) + 1) if length % r == 0)
     return rows, length // rows
 
 
-DEFAULTS = {"image": ("sign", "scalar"), "tokens": ("tokens",)}
-
-
 def default_encoding(kind: str, rule: Arrays) -> Encoding:
-    """The first of the kind's usual encodings that fits the rule: ±1 for bits, evenly spaced symbols otherwise."""
-    names = DEFAULTS[kind]
-    return ENCODINGS.create(names[0] if rule.symbols == 2 else names[-1])
+    """What a kind of network usually reads: tokens; or an image, ±1 for bits and evenly spaced symbols otherwise."""
+    names = {"image": "sign" if rule.symbols == 2 else "scalar", "tokens": "tokens"}
+    return ENCODINGS.create(names[kind])

@@ -72,7 +72,7 @@ def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | N
     """
     rng = numpy_stream(seed, purpose)
     seen = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
-    kept, found, block, fruitless = [], 0, BLOCKS[0], 0
+    kept, found, block, fruitless, room = [], 0, BLOCKS[0], 0, rule.support()
     while found < n:
         fresh = rule.draw(block, rng)
         keys = row_keys(fresh, rule.symbols)
@@ -81,7 +81,7 @@ def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | N
         kept.append(fresh[first])
         seen = np.concatenate([seen, keys[first]])
         fruitless = 0 if len(first) else fruitless + block
-        if fruitless > PATIENCE * rule.support():
-            raise RuntimeError(f"{rule}: draw() reaches {len(seen)} samples, support() promises {rule.support()}")
+        if fruitless > PATIENCE * room:
+            raise RuntimeError(f"{rule}: draw() reaches {len(seen)} samples, support() promises {room}")
         found, block = found + len(first), min(2 * block, BLOCKS[1])
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(kept), dtype=np.int64))

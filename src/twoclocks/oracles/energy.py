@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.errors import UserError
-from twoclocks.oracles.gaussian import Sigma, as_floats, levels_of
+from twoclocks.oracles.gaussian import Sigma, as_floats, check_finite, levels_of
 from twoclocks.rules.automaton import NEVER
 from twoclocks.rules.base import Rule
 from twoclocks.rules.counts import Counted, GlobalK
@@ -50,6 +50,7 @@ def local_and_rule_terms(rule: Rule, y: Tensor, sigma: Sigma) -> tuple[Tensor, T
     if rule.symbols != 2:
         raise UserError(f"rule: {rule} has {rule.symbols} symbols; the split is defined for bits")
     y = as_floats(y).double()
+    check_finite(y)
     local = y.flatten(1) / levels_of(sigma, y)[..., 0] ** 2  # (n, entries)
     n, entries = local.shape
     logits = torch.stack([-local, local], dim=2)
@@ -87,7 +88,7 @@ def degree_spectrum(function: Callable[[Tensor], Tensor], bits: int) -> Tensor:
         transformed = torch.stack([high + low, high - low], dim=axis)
     size = transformed.reshape(1 << bits, -1).square().sum(dim=1)
     # Axis 0 of the reshape is the highest bit: numbers, and so degrees, are in their natural order.
-    degree = (torch.arange(1 << bits)[:, None] >> torch.arange(bits) & 1).sum(dim=1)
+    degree = (corners(bits) > 0).sum(dim=1)
     if float(size.sum()) == 0:
         raise UserError("function: it is zero on every corner; there are no shares to report")
     return torch.zeros(bits + 1, dtype=torch.float64).index_add(0, degree, size) / size.sum()

@@ -34,6 +34,7 @@ class Denoiser:
     def posterior(self, y: Tensor, sigma: Sigma) -> Tensor:
         """P(x_i = a | y), (n, entries, symbols), float64."""
         y = as_floats(y)
+        check_finite(y)
         space = self.space_of(y)
         return self.marginals(self.encoding.scores(space, y.double()) / levels_of(sigma, y) ** 2)
 
@@ -66,12 +67,14 @@ class Denoiser:
 
 
 def as_floats(y: Tensor) -> Tensor:
-    """Noisy data as a tensor of floats; whole numbers become floats, values that are not finite are refused."""
+    """Noisy data as a tensor of floats; whole numbers become floats."""
     y = torch.as_tensor(y)
-    y = y if y.is_floating_point() else y.to(torch.get_default_dtype())
+    return y if y.is_floating_point() else y.to(torch.get_default_dtype())
+
+
+def check_finite(y: Tensor) -> None:
     if not bool(torch.isfinite(y).all()):
         raise UserError("y: holds values that are not finite; an oracle has no answer to them")
-    return y
 
 
 def levels_of(sigma: Sigma, y: Tensor) -> Tensor:

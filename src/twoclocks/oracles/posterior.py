@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from twoclocks.core.errors import UserError
 from twoclocks.rules.automaton import NEVER
-from twoclocks.rules.base import ENUMERABLE, Rule
+from twoclocks.rules.base import Rule
 from twoclocks.rules.rhm import RandomHierarchy
 
 Posterior: TypeAlias = Callable[[Tensor], Tensor]  # logits (n, entries, symbols) -> probabilities of the same shape
@@ -31,12 +31,10 @@ def rule_posterior(rule: Rule) -> Posterior:
     """Uniform over what the rule draws: in closed form where the rule has one, by listing where it is small."""
     if rule.log_partition(torch.zeros(1, rule.empty(1).numel(), rule.symbols, dtype=torch.float64)) is not None:
         return in_pieces(lambda logits: gradient(rule, logits), rows=512)
-    if rule.support() > ENUMERABLE:
-        raise UserError(
-            f"rule: {rule} has no exact oracle: it has more arrays than can be listed ({ENUMERABLE:,}) "
-            "and no closed form that is feasible; use a smaller rule"
-        )
-    return list_posterior(rule.enumerate(), rule.symbols)
+    try:
+        return list_posterior(rule.enumerate(), rule.symbols)
+    except UserError as error:
+        raise UserError(f"{error}; without a closed form, that is its only exact oracle") from None
 
 
 def gradient(rule: Rule, logits: Tensor) -> Tensor:

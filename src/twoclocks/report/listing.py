@@ -81,7 +81,10 @@ def metric_rows() -> Rows:
     """Every metric once, with its chance levels for 4,096 samples of a rule that has it; P1's baseline first."""
     rows: dict[str, dict[str, str]] = {}
     for name in ["parity", *(name for name in RULES.names() if name != "parity")]:
-        rule = RULES.create(name, **RULES.get(name).examples[0])
+        examples = RULES.get(name).examples
+        if not examples:
+            continue
+        rule = RULES.create(name, **examples[0])
         for metric in Evaluator(rule, training_set(rule, 4096), EvaluationSettings()).metrics():
             row = {
                 "metric": metric.name,

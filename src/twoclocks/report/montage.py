@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from twoclocks.data.encodings import squarest
+from twoclocks.data.encodings import layout, squarest
 from twoclocks.report.theme import light, symbol_colours
 from twoclocks.rules.base import RULES, Rule
 
@@ -43,8 +43,7 @@ def montage_data(names: Sequence[str], samples: int, columns: int | None = None,
 def panel(name: str, rule: Rule, samples: int, seed: int) -> Panel:
     values = [getattr(rule, field) for field in rule.examples[0]]
     words = ", ".join("{" + ", ".join(map(str, v)) + "}" if isinstance(v, tuple) else str(v) for v in values)
-    shape = rule.shape if len(rule.shape) == 2 else squarest(rule.shape[0])
-    grids = rule.sample(samples, seed).reshape(samples, *shape).numpy()
+    grids = rule.sample(samples, seed).reshape(samples, *layout(rule)).numpy()
     return Panel(f"{name}({words})", rule.symbols, grids)
 
 

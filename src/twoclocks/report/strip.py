@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from twoclocks.data.encodings import Decoded, squarest
+from twoclocks.data.encodings import Decoded, layout
 from twoclocks.evaluation.metrics import Outcome
 from twoclocks.experiment.load import Run
 
@@ -49,8 +49,7 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     for step, label in chosen_steps(run).items():
         decoded, outcome = run.samples(step)
         states = classify(decoded, outcome, max(run.settings.evaluation.quantization))
-        shape = run.settings.rule.shape if len(run.settings.rule.shape) == 2 else squarest(run.settings.rule.shape[0])
-        grids = decoded.symbols.reshape(len(decoded.symbols), *shape).tolist()
+        grids = decoded.symbols.reshape(len(decoded.symbols), *layout(run.settings.rule)).tolist()
         shown = [Tile(state, grid) for state, grid in zip(states, grids, strict=True)][:tiles]
         moments.append(Moment(label, step, shown, dict(Counter(states))))
     return StripInfo(run.settings.rule.symbols, moments)

@@ -32,7 +32,7 @@ class Rule(Settings):
     size; without it the oracle lists the valid set, which must then be small.
     """
 
-    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)  # settings for tables and pictures, the papers' first
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and pictures, the papers' first
     uniform_parts: ClassVar[bool] = True  # whether a piece of a true sample is uniform over its valid contents
 
     @property
@@ -78,13 +78,17 @@ class Rule(Settings):
         return None
 
     def enumerate(self) -> Tensor:
-        """Every array that ``draw`` can return (support, *shape); here by trying all arrays of symbols."""
+        """Every array that ``draw`` can return (support, *shape), where they are few enough to be listed."""
+        if self.support() > ENUMERABLE:
+            raise UserError(f"rule: {self} has more than {ENUMERABLE:,} arrays, too many to list; use a smaller rule")
+        return self.members()
+
+    def members(self) -> Tensor:
+        """What ``enumerate`` lists; override where there is a better way than to try all arrays of symbols."""
         entries = math.prod(self.shape)
         if self.symbols**entries > TRIABLE:
             raise UserError(f"rule: {self.symbols}^{entries} arrays are too many to try; use a smaller rule")
-        codes = torch.arange(self.symbols**entries)
-        every = codes[:, None] // self.symbols ** torch.arange(entries - 1, -1, -1) % self.symbols
-        every = every.reshape(-1, *self.shape)
+        every = all_words(self.symbols, entries).reshape(-1, *self.shape)
         return every[self.is_valid(every)]
 
     def sample(self, n: int, seed: int) -> Tensor:
@@ -132,6 +136,12 @@ class Rule(Settings):
                 f"samples: shape {tuple(x.shape)} is not allowed; use (n, {', '.join(map(str, self.shape))})"
             )
         return x
+
+
+def all_words(symbols: int, length: int) -> Tensor:
+    """Every word of a length over the symbols (symbols^length, length), in order."""
+    places = symbols ** torch.arange(length - 1, -1, -1)
+    return torch.arange(symbols**length)[:, None] // places % symbols
 
 
 def in_range(x: Tensor, symbols: int) -> Tensor:

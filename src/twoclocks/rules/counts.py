@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import SettingError
 from twoclocks.rules.automaton import read_all
-from twoclocks.rules.base import ENUMERABLE, RULES, Array, Rule, are_symbols
+from twoclocks.rules.base import RULES, Array, Rule, all_words, are_symbols
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +70,13 @@ class Counted(Rule):
         ones = self.ones(x)
         return {self.lines[0]: torch.isin(ones, torch.tensor(self.allowed, device=ones.device))}
 
-    def enumerate(self) -> Tensor:
-        if self.count() > ENUMERABLE:
-            raise UserError(f"rule: more than {ENUMERABLE:,} valid arrays are too many to list; use a smaller rule")
-        return torch.cat([grids.reshape(-1, *self.shape) for grids in self.listed_grids()])
+    def members(self) -> Tensor:
+        """All combinations of lines."""
+        return self.combined(torch.cat([line_contents(self.lines[2], ones) for ones in self.allowed]))
 
-    def listed_grids(self) -> list[Tensor]:
-        """All combinations of lines, as (n, lines, width)."""
-        lines = torch.cat([line_contents(self.lines[2], ones) for ones in self.allowed])
-        return [lines[combinations_of(len(lines), self.lines[1])]]
+    def combined(self, contents: Tensor) -> Tensor:
+        """Every array whose lines are among ``contents`` (choices, width)."""
+        return contents[all_words(len(contents), self.lines[1])].reshape(-1, *self.shape)
 
     def count(self) -> int:
         return int(sum(self.line_counts.values()) ** self.lines[1])
@@ -224,9 +222,8 @@ class GlobalK(CountedSets):
     def part_counts(self) -> dict[str, int]:
         return {**super().part_counts(), "grid": self.count()}
 
-    def listed_grids(self) -> list[Tensor]:
-        contents = [line_contents(self.side, ones) for ones in self.allowed]
-        return [lines[combinations_of(len(lines), self.side)] for lines in contents]
+    def members(self) -> Tensor:
+        return torch.cat([self.combined(line_contents(self.side, ones)) for ones in self.allowed])
 
     def log_partition(self, logits: Tensor) -> Tensor:
         return self.line_weights(logits).sum(dim=1).logsumexp(dim=1)
@@ -238,11 +235,6 @@ def line_contents(width: int, ones: int) -> Tensor:
     for row, places in enumerate(combinations(range(width), ones)):
         lines[row, list(places)] = 1
     return lines
-
-
-def combinations_of(choices: int, places: int) -> Tensor:
-    """Every way to make one of ``choices`` at each of several places: (choices^places, places)."""
-    return torch.arange(choices**places)[:, None] // choices ** torch.arange(places) % choices
 
 
 def choose(weights: Mapping[int, int], size: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,9 +23,13 @@ class PermutationGrid(Rule):
     """Each piece (row, column, block) holds every symbol once; a subclass says which pieces there are."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Rows, columns and symbols."""
-        return self.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.size, self.size)
 
     @property
     def symbols(self) -> int:

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import UserError
 from twoclocks.rules.automaton import read_all
-from twoclocks.rules.base import ENUMERABLE, RULES, Array
+from twoclocks.rules.base import RULES, Array
 from twoclocks.rules.grids import (
     Grids,
     PermutationGrid,
@@ -75,8 +74,8 @@ class Latin(PermutationGrid):
     )
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.side, self.side)
+    def size(self) -> int:
+        return self.side
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         return {"row": x, "column": x.transpose(1, 2)}
@@ -93,11 +92,7 @@ class Latin(PermutationGrid):
     def count(self) -> int:
         return math.factorial(self.side) * math.factorial(self.side - 1) * REDUCED[self.side - 1]
 
-    def enumerate(self) -> Tensor:
-        if self.count() > ENUMERABLE:
-            raise UserError(
-                f"rule: {self.count():,} squares of side {self.side} are too many to list; use side 5 at most"
-            )
+    def members(self) -> Tensor:
         columns = np.array(list(permutations(range(self.side))))
         rows = np.array([(0, *below) for below in permutations(range(1, self.side))])
         squares = reduced_squares(self.side)[:, :, columns].transpose(0, 2, 1, 3)  # (reduced, columns, row, column)
@@ -128,8 +123,8 @@ class CyclicLatin(Latin):
         units = sum(math.gcd(k, self.side) == 1 for k in range(1, self.side + 1))
         return math.factorial(self.side) ** 3 // (self.side**2 * units)
 
-    def enumerate(self) -> Tensor:
-        squares = super().enumerate()
+    def members(self) -> Tensor:
+        squares = super().members()
         return squares[torch.from_numpy(is_cyclic(squares.numpy().astype(np.uint8)))]
 
 
@@ -172,8 +167,8 @@ class RowLatin(PermutationGrid):
     side: int = setting(help="rows, columns and symbols", at_least=1, at_most=32)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.side, self.side)
+    def size(self) -> int:
+        return self.side
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         return {"row": x}

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import SettingError
 from twoclocks.core.seeds import numpy_stream
-from twoclocks.rules.base import ENUMERABLE, RULES, Array, Rule
+from twoclocks.rules.base import RULES, Array, Rule
 
 LONGEST = 1 << 16
 
@@ -151,13 +151,10 @@ class RandomHierarchy(Rule):
             levels.append(up if fields is None else up + fields[level])
         return levels
 
-    def enumerate(self) -> Tensor:
-        if self.count() > ENUMERABLE:
-            raise UserError(f"rule: {self.count():,} strings are too many to list; use a smaller grammar")
-        tables = [table.reshape(self.vocabulary, self.synonyms, self.branching) for table in self.productions]
+    def members(self) -> Tensor:
         # strings[a]: every string of leaves below a symbol a of the level reached so far.
         strings = [torch.tensor([[symbol]]) for symbol in range(self.vocabulary)]
-        for table in tables:
+        for table in self.productions:
             strings = [torch.cat([joined([strings[c] for c in row]) for row in rows.tolist()]) for rows in table]
         return torch.cat(strings)
 

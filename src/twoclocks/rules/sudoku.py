@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import SettingError
 from twoclocks.rules import heat_bath
-from twoclocks.rules.base import ENUMERABLE, RULES, Array
+from twoclocks.rules.base import RULES, Array
 from twoclocks.rules.grids import (
     Grids,
     PermutationGrid,
@@ -60,6 +60,12 @@ def ordered_grids(block_rows: int, block_cols: int) -> Grids:
     return complete(side, fits)
 
 
+@cache
+def cyclic_count(block_rows: int, block_cols: int) -> int:
+    """How many of the ordered grids are isotopic to the cyclic square."""
+    return int(is_cyclic(ordered_grids(block_rows, block_cols)).sum())
+
+
 @RULES.register("sudoku")
 @dataclass(frozen=True, kw_only=True)
 class Sudoku(PermutationGrid):
@@ -77,7 +83,7 @@ class Sudoku(PermutationGrid):
     block_cols: int = setting(3, "columns of a block; rows × columns is the side and the number of symbols", at_least=1)
 
     def check(self) -> None:
-        field = "block_rows" if self.block_rows > self.block_cols else "block_cols"
+        field = self.longer
         if 1 in self.block_shape:
             if self.size > 11:
                 raise SettingError(field, self.size, "blocks of one line make a Latin square; use 11 at most")
@@ -87,14 +93,18 @@ class Sudoku(PermutationGrid):
             raise SettingError(field, getattr(self, field), fix)
 
     @property
+    def longer(self) -> str:
+        """The field that an error about the size of a block names."""
+        return "block_rows" if self.block_rows > self.block_cols else "block_cols"
+
+    @property
     def block_shape(self) -> tuple[int, int]:
         """The smaller side of a block first; a grid and its mirror image are counted alike."""
         return min(self.block_rows, self.block_cols), max(self.block_rows, self.block_cols)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        side = self.block_rows * self.block_cols
-        return (side, side)
+    def size(self) -> int:
+        return self.block_rows * self.block_cols
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         rows, columns = self.block_rows, self.block_cols
@@ -112,11 +122,9 @@ class Sudoku(PermutationGrid):
     def count(self) -> int:
         return Latin(side=self.size).count() if 1 in self.block_shape else COUNTS[self.block_shape]
 
-    def enumerate(self) -> Tensor:
+    def members(self) -> Tensor:
         if 1 in self.block_shape:
-            return Latin(side=self.size).enumerate()
-        if self.count() > ENUMERABLE:
-            raise UserError(f"rule: {self.count():,} Sudoku grids are too many to list; use blocks 2×2")
+            return Latin(side=self.size).members()
         names = np.array(list(permutations(range(self.size))))
         return torch.from_numpy(names[:, ordered_grids(self.block_rows, self.block_cols)].reshape(-1, *self.shape))
 
@@ -137,7 +145,7 @@ class CyclicSudoku(Sudoku):
         super().check()
         if self.size > LISTED_SIDE:
             fix = f"what it reaches at side {self.size} is not counted; use a side of 6 at most, or the rule sudoku"
-            raise SettingError("block_cols", self.block_cols, fix)
+            raise SettingError(self.longer, getattr(self, self.longer), fix)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         squares = CyclicLatin(side=self.size)
@@ -152,9 +160,8 @@ class CyclicSudoku(Sudoku):
     def support(self) -> int:
         if 1 in self.block_shape:
             return CyclicLatin(side=self.size).support()
-        listed = ordered_grids(self.block_rows, self.block_cols)
-        return math.factorial(self.size) * int(is_cyclic(listed).sum())
+        return math.factorial(self.size) * cyclic_count(self.block_rows, self.block_cols)
 
-    def enumerate(self) -> Tensor:
-        grids = super().enumerate()
+    def members(self) -> Tensor:
+        grids = super().members()
         return grids[torch.from_numpy(is_cyclic(grids.numpy().astype(np.uint8)))]

@@ -40,7 +40,7 @@ def check_rule(rule: Rule) -> None:
     check_partition(rule)
     if rule.symbols ** math.prod(rule.shape) <= TRIED:
         check_by_trying_all(rule)
-    listable = type(rule).enumerate is not Rule.enumerate or rule.symbols ** math.prod(rule.shape) <= TRIABLE
+    listable = type(rule).members is not Rule.members or rule.symbols ** math.prod(rule.shape) <= TRIABLE
     if rule.support() <= FEW and listable:
         check_list(rule)
     check_sets(rule)
