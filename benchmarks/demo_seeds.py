@@ -37,7 +37,7 @@ def run_seed(seed: int, work: Path, threads: int) -> list[dict[str, Any]]:
         run = load_run(out / preset)
         row = {key: value for key, value in summarise(run).items() if key not in ("path", "last", "seeds")}
         source = {key: run.manifest[key] for key in ("settings", "commit", "versions", "machine")}
-        rows.append({"seed": seed, **row, "seconds": round(run.manifest["seconds"], 1), **source})
+        rows.append({"seed": seed, **row, "seconds": round(run.status["seconds"], 1), **source})
         print(seed, preset, run.clocks().rule, run.clocks().memory, run.clocks(), flush=True)
     return rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, NoReturn
 from twoclocks import __version__
 from twoclocks.core.errors import UserError
 
-EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_DIVERGED = 2, 130, 3
+EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_DAMAGED, EXIT_INTERRUPTED = 2, 3, 4, 5, 6, 130
+FLAGS = ("--json", "--fork", "--help", "-h")  # words that take no value
 DEMO_PRESETS = ("demo", "demo-gpt")
 LISTS = ("presets", "rules", "encodings", "models", "objectives", "metrics", "settings")
 
@@ -24,21 +26,30 @@ def main(words: Sequence[str] | None = None) -> int:
     if not hasattr(arguments, "call"):
         parser.print_help()
         return 0
+    from twoclocks.store.files import DiskError
     from twoclocks.training.errors import DivergedError
+    from twoclocks.training.stopping import StoppedError
 
+    speak()
     try:
         if rest and not arguments.takes_settings:
             raise UserError(
                 f"{rest[0]!r} is not an option of {arguments.command}; see twoclocks {arguments.command} --help"
             )
         arguments.overrides = rest
-        arguments.call(arguments)
+        return arguments.call(arguments) or 0
     except DivergedError as error:
         print(f"twoclocks: {error}", file=sys.stderr)
         return EXIT_DIVERGED
+    except DiskError as error:
+        print(f"twoclocks: {error}", file=sys.stderr)
+        return EXIT_DISK if error.fault else EXIT_BAD_INPUT
     except UserError as error:
         print(f"twoclocks: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except StoppedError as error:
+        print(f"twoclocks: {error}; all is stored, the same command continues", file=sys.stderr)
+        return EXIT_STOPPED
     except KeyboardInterrupt:
         print("twoclocks: interrupted; what was evaluated so far is stored", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -51,7 +62,20 @@ def main(words: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return EXIT_BAD_INPUT
-    return 0
+
+
+def speak() -> None:
+    """What the package has to say while it works goes to stderr, one line each."""
+    log = logging.getLogger("twoclocks")
+    log.setLevel(logging.INFO)
+    log.handlers, log.propagate = [SpokenLines()], False
+
+
+class SpokenLines(logging.Handler):
+    """Looks stderr up at every line: a progress display may have put its own in the place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"twoclocks: {record.getMessage()}", file=sys.stderr)
 
 
 def with_preset(words: list[str]) -> list[str]:
@@ -63,7 +87,7 @@ def with_preset(words: list[str]) -> list[str]:
         return words
     place = 1
     while place < len(words) and words[place].startswith("-"):
-        alone = "=" in words[place] or words[place] in ("--json", "--help", "-h")
+        alone = "=" in words[place] or words[place] in FLAGS
         place += 1 if alone else 2
     preset = words[place : place + 1] or [""]
     return ["run", *preset, *words[1:place], *words[place + 1 :]]
@@ -103,7 +127,15 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="[PRESET]",
         help="a preset (see 'twoclocks list presets') or a YAML file; without one, the settings change 'demo'",
     )
-    run.add_argument("--out", type=Path, help="run directory (default: runs/NAME)")
+    run.add_argument(
+        "--out", type=Path, help="run directory (default: runs/NAME); an unfinished run in it is continued"
+    )
+    run.add_argument(
+        "--fork", action="store_true", help="if it holds a run with other settings: go on with a copy beside it"
+    )
+    run.add_argument(
+        "--checkpoint-seconds", type=float, default=30, metavar="S", help="what a crash may cost (default: 30)"
+    )
     run.add_argument("--json", action="store_true", help="print the result as JSON")
 
     clocks = add("clocks", clocks_command, "print the clocks of finished or running runs")
@@ -113,6 +145,10 @@ def make_parser() -> argparse.ArgumentParser:
     report = add("report", report_command, "write a page about one or several runs")
     report.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or folders of them")
     report.add_argument("--out", type=Path, default=Path("report.html"), help="the page to write")
+
+    verify = add("verify", verify_command, "check every byte of run directories against its SHA-256")
+    verify.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or trees of them")
+    verify.add_argument("--json", action="store_true", help="print the findings as JSON")
 
     listing = add("list", list_command, "show what is registered: presets, rules, models, settings, …")
     listing.add_argument("kind", choices=LISTS, help="what to list")
@@ -127,8 +163,8 @@ def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.summary import summarise
     from twoclocks.store import check_free
 
-    check_free(arguments.out)
     chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
+    check_free(arguments.out, besides=[*(settings.name for settings in chosen), "report.html", "report.png"])
     if len({settings.name for settings in chosen}) < len(chosen):
         raise UserError(f"name: {chosen[0].name!r} would name both runs of the demo; leave it out")
     runs = []
@@ -151,12 +187,12 @@ def run_command(arguments: argparse.Namespace) -> None:
     settings = load_settings(arguments.preset or None, arguments.overrides)
     out = arguments.out if arguments.out is not None else Path("runs") / settings.name
     with watch(settings) as observe:
-        done = run(settings, out, observe)
+        done = run(settings, out, observe, fork=arguments.fork, checkpoint_seconds=arguments.checkpoint_seconds)
     if arguments.json:
         print(json.dumps(summarise(done), indent=2))
     else:
         show_clocks([done])
-        print(f"Run: {out}")
+        print(f"Run: {done.path}")
 
 
 def clocks_command(arguments: argparse.Namespace) -> None:
@@ -179,6 +215,18 @@ def report_command(arguments: argparse.Namespace) -> None:
 
     runs = [load_run(path) for folder in arguments.runs for path in runs_in(folder)]
     print(write_report(runs, arguments.out))
+
+
+def verify_command(arguments: argparse.Namespace) -> int:
+    from twoclocks.report.console import show_findings
+    from twoclocks.store import verify_tree
+
+    found = [findings for folder in arguments.runs for findings in verify_tree(folder)]
+    if arguments.json:
+        print(json.dumps([{**vars(one), "path": str(one.path)} for one in found], indent=2))
+    else:
+        show_findings(found)
+    return 0 if all(one.intact for one in found) else EXIT_DAMAGED
 
 
 def list_command(arguments: argparse.Namespace) -> None:

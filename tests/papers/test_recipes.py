@@ -14,7 +14,7 @@ import pytest
 from twoclocks.core.config import to_mapping
 from twoclocks.experiment import Run, RunSettings, load_run, load_settings
 from twoclocks.papers import two_clocks
-from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute
+from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute, judge
 from twoclocks.papers.two_clocks.counting import Counting
 from twoclocks.papers.two_clocks.law import PAPER_A, PAPER_ALPHA, SIZES, GPTLaw
 from twoclocks.papers.two_clocks.order import Order
@@ -155,7 +155,7 @@ class Tiny(Recipe):
         return {"one": load_settings("demo-gpt", change)}
 
     def measure(self, runs: dict[str, Run]) -> Measurement:  # type: ignore[override]
-        return Measurement("reproduced", runs["one"].manifest["status"], {})
+        return Measurement("reproduced", runs["one"].status["status"], {})
 
 
 def test_execute_records_provenance_and_does_not_repeat_a_finished_run(tmp_path: Path) -> None:
@@ -168,7 +168,8 @@ def test_execute_records_provenance_and_does_not_repeat_a_finished_run(tmp_path:
         execute("tiny", "cpu", tmp_path / "work", out, lines.append)
         assert (tmp_path / "work" / "one" / "metrics.jsonl").stat().st_mtime_ns == created
         RunDirectory(tmp_path / "work" / "one").set_status("interrupted")
-        assert execute("tiny", "cpu", tmp_path / "work", tmp_path / "other.json", lines.append).verdict == "unfinished"
+        assert judge(Tiny(), {"one": load_run(tmp_path / "work" / "one")}).verdict == "unfinished"
+        assert execute("tiny", "cpu", tmp_path / "work", out, lines.append).verdict == "reproduced"  # continued
     finally:
         RECIPES._members.pop("tiny")
     assert load_run(tmp_path / "work" / "one").manifest["commit"] == json.loads(out.read_text())["commit"]

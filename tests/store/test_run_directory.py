@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import json
+import errno
 import math
 import os
 from pathlib import Path
@@ -10,7 +10,8 @@ import torch
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import RunDirectory
-from twoclocks.store.files import write_atomic
+from twoclocks.store.files import DiskError, write_atomic
+from twoclocks.store.seals import open_document, seal_document
 
 
 def make(path: Path) -> RunDirectory:
@@ -29,7 +30,10 @@ def test_metrics_round_trip_with_nan_and_a_torn_tail(tmp_path: Path) -> None:
 
 def test_damage_in_the_middle_of_the_metrics_is_reported(tmp_path: Path) -> None:
     run = make(tmp_path)
-    (run.path / "metrics.jsonl").write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    for step in (1, 2, 3):
+        run.append_metrics({"step": step})
+    path = run.path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"step": 2', b'"step": 4'))
     with pytest.raises(UserError, match="line 2 is damaged"):
         list(run.metrics())
 
@@ -62,10 +66,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, monkey
     write_atomic(path, b"old")
 
     def fail(source: object, target: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DiskError, match="disk full; free some space"):
         write_atomic(path, b"new")
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["file"]
 
@@ -81,7 +85,7 @@ def test_a_folder_with_anything_in_it_is_refused_and_untouched(tmp_path: Path) -
     with pytest.raises(UserError, match="not an empty folder"):
         RunDirectory.create(tmp_path / "other", {})
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="not an empty folder"):
+    with pytest.raises(UserError, match="symbolic link"):
         RunDirectory.create(tmp_path / "link", {})
 
 
@@ -89,10 +93,10 @@ def test_other_formats_and_non_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a run directory"):
         RunDirectory.open(tmp_path)
     run = make(tmp_path)
-    manifest = json.loads((run.path / "manifest.json").read_text())
-    (run.path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+    manifest = open_document((run.path / "manifest.json").read_bytes())
+    (run.path / "manifest.json").write_bytes(seal_document({**manifest, "format": 99}))
     with pytest.raises(UserError, match="format 99"):
         RunDirectory.open(run.path)
     (run.path / "manifest.json").write_text("{")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="damaged"):
         RunDirectory.open(run.path)

@@ -14,7 +14,7 @@ from twoclocks.data.encodings import SignImage
 from twoclocks.rules import Parity
 from twoclocks.training.cadence import check_schedule, log_spaced
 from twoclocks.training.errors import DivergedError
-from twoclocks.training.loop import TrainingSettings, make_optimizer, train
+from twoclocks.training.loop import LoopState, TrainingSettings, make_optimizer, train
 
 RULE = Parity(length=12, group=3)
 DATA = SignImage().encode(RULE, data.training_set(RULE, 16))
@@ -56,9 +56,10 @@ def test_seed_changes_the_run() -> None:
 def test_training_in_two_halves_is_the_same_run() -> None:
     network, optimizer = fresh()
     first = replace(SETTINGS, steps=13)
-    train(network, optimizer, objectives.EDM(), DATA, first, (13,), lambda step, loss: None)
-    train(network, optimizer, objectives.EDM(), DATA, SETTINGS, (30,), lambda step, loss: None, start=13)
-    assert torch.equal(weights(network), run((30,)))
+    state = LoopState()
+    train(network, optimizer, objectives.EDM(), DATA, first, (13,), lambda step, loss: None, state=state)
+    train(network, optimizer, objectives.EDM(), DATA, SETTINGS, (30,), lambda step, loss: None, state=state)
+    assert state.step == 30 and torch.equal(weights(network), run((30,)))
 
 
 class Recorder(nn.Module):

@@ -222,6 +222,17 @@ def nested(mapping: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"data": {"n": 512}}`` as ``{"data.n": 512}``: the inverse of ``nested``."""
+    result: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        else:
+            result[f"{prefix}{key}"] = value
+    return result
+
+
 def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
     """``["--data.n", "512", "--rule.group=3"]`` as a nested mapping."""
     found: dict[str, Any] = {}

@@ -2,7 +2,8 @@
 
 from twoclocks.experiment.assembly import Experiment
 from twoclocks.experiment.load import Run, load_run
-from twoclocks.experiment.run import Progress, run
+from twoclocks.experiment.run import run
+from twoclocks.experiment.session import Progress
 from twoclocks.experiment.settings import RunSettings, load_settings, preset_names, read_preset
 
 __all__ = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +18,7 @@ from twoclocks.experiment.settings import RunSettings
 from twoclocks.models.base import parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.store.provenance import commit, machine, versions
-from twoclocks.training.loop import make_optimizer, train
+from twoclocks.training.loop import LoopState, check_finite, make_optimizer, train
 
 
 class Experiment:
@@ -37,6 +36,7 @@ class Experiment:
         self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
         self.network = self.build_network()
         self.optimizer = make_optimizer(self.network, settings.training)
+        self.loop = LoopState(self.device)
         shape = self.encoding.shape(self.rule)
         self.noise = self.objective.draw_noise(
             settings.evaluation.samples, shape, torch_stream(settings.evaluation.seed, "sampling noise")
@@ -59,6 +59,10 @@ class Experiment:
         # Small sets are repeated to n rows, so that row i of every split meets the same noise.
         return {name: self.encode(rows[torch.arange(n) % len(rows)]) for name, rows in splits.items()}
 
+    @property
+    def rule_entries(self) -> int:
+        return math.prod(self.rule.shape)
+
     def encode(self, rows: Tensor) -> Tensor:
         return self.encoding.encode(self.rule, rows).to(self.device)
 
@@ -73,6 +77,7 @@ class Experiment:
         self,
         on_evaluation: Callable[[int, float], None],
         on_check: Callable[[int, float], None] = lambda step, loss: None,
+        on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
         train(
             self.network,
@@ -83,12 +88,13 @@ class Experiment:
             self.settings.schedule,
             on_evaluation,
             on_check,
+            on_step,
+            self.loop,
         )
 
     @torch.no_grad()
     def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, Tensor]]:
         """The metrics row of a step and the samples kept of it; draws from streams of its own only."""
-        begin = time.perf_counter()
         decoded = self.encoding.decode(self.rule, sample(self.objective, self.network, self.noise))
         row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
         for name, rows in self.splits.items():
@@ -99,24 +105,43 @@ class Experiment:
                 raise FloatingPointError(f"the loss on the {name} split is {row[f'loss_{name}']}")
         keep = self.settings.evaluation.keep_samples
         kept = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
-        return {**row, "evaluation_seconds": time.perf_counter() - begin}, kept
+        return row, kept
 
     def state(self) -> dict[str, Tensor]:
-        """Weights and optimizer moments under flat names: all that a resumed run needs besides (seed, step)."""
+        """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""
+        check_finite(self.network, self.loop)
         tensors = {f"network.{name}": value.detach().cpu() for name, value in self.network.state_dict().items()}
         names = [name for name, _ in self.network.named_parameters()]
         for index, moments in self.optimizer.state_dict()["state"].items():
             for key, value in moments.items():
                 tensors[f"optimizer.{names[index]}.{key}"] = value.detach().cpu()
-        return tensors
+        return {**tensors, **{f"loop.{name}": value for name, value in self.loop.tensors().items()}}
+
+    def load_state(self, step: int, evaluated: int, tensors: Mapping[str, Tensor]) -> None:
+        """Stand where ``state`` stood after ``step`` updates, with ``evaluated`` the last step that was measured."""
+        parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "loop": {}}
+        for name, value in tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = value
+        self.network.load_state_dict(parts["network"])
+        moments: dict[int, dict[str, Tensor]] = {}
+        for index, (name, _) in enumerate(self.network.named_parameters()):
+            found = {key.removeprefix(f"{name}."): key for key in parts["optimizer"] if key.startswith(f"{name}.")}
+            moments[index] = {key: parts["optimizer"][full] for key, full in found.items()}
+        groups = self.optimizer.state_dict()["param_groups"]
+        state = {index: values for index, values in moments.items() if values}  # before the first update there is none
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        self.loop.load(step, evaluated, parts["loop"])
+
+    def environment(self) -> dict[str, Any]:
+        """What besides the settings decides the last bits of a result."""
+        return {"versions": versions(), "commit": commit(), "machine": machine(self.device)}
 
     def manifest(self) -> dict[str, Any]:
         return {
             "settings": to_mapping(self.settings),
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
-            "versions": versions(),
-            "commit": commit(),
-            "machine": machine(self.device),
+            **self.environment(),
             "metrics": [asdict(metric) for metric in self.evaluator.metrics()],
         }

@@ -37,6 +37,11 @@ class Run:
     def manifest(self) -> dict[str, Any]:
         return self.directory.manifest()
 
+    @property
+    def status(self) -> dict[str, Any]:
+        """How far the writing is: ``status`` in a word, ``reason``, ``seconds`` and ``sittings``."""
+        return self.directory.status()
+
     @cached_property
     def settings(self) -> RunSettings:
         return build(RunSettings, self.manifest["settings"])
@@ -55,9 +60,14 @@ class Run:
         rows = list(self.directory.metrics())
         if not rows:
             raise UserError(
-                f"{self.path}: holds no evaluation (status: {self.manifest['status']}); there are no clocks to read"
+                f"{self.path}: holds no evaluation (status: {self.status['status']}); there are no clocks to read"
             )
         return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in rows[0]}
+
+    def timings(self) -> Columns:
+        """Columns ``step``, ``seconds`` since the start and ``evaluation_seconds``: the machine's part of the story."""
+        rows = self.directory.timings.rows()
+        return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in (rows[0] if rows else ())}
 
     def metric(self, name: str) -> Metric:
         """Meaning and chance levels of a column."""

@@ -1,104 +1,97 @@
-"""One run from settings to clocks: trains, evaluates, stores, and tells an observer."""
+"""One run from settings to clocks: begins it, goes on with it, or finds it finished."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+import logging
+import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.assembly import Experiment
+from twoclocks.experiment.fork import check_fork, copy_state, differences, fork_path, in_words, settings_of
 from twoclocks.experiment.load import Run, load_run
+from twoclocks.experiment.session import CHECKPOINT_SECONDS, Observer, Session
 from twoclocks.experiment.settings import RunSettings
+from twoclocks.store import files
+from twoclocks.store.checkpoints import KEEP
+from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free
-from twoclocks.training.errors import DivergedError
+
+ROW_BYTES = 4096  # more than a row of metrics and of timings takes
+
+log = logging.getLogger("twoclocks")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """What an observer learns while a run goes on."""
+def run(
+    settings: RunSettings,
+    out: Path | str,
+    observe: Observer = lambda progress: None,
+    *,
+    fork: bool = False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Run:
+    """Train and evaluate as the settings say; the run directory ``out`` holds all that is known afterwards.
 
-    step: int
-    steps: int
-    loss: float  # mean since the last evaluation
-    metrics: dict[str, float] | None  # of the last evaluation; None before the first
-    evaluated: bool  # whether this step was an evaluation
-    seconds_left: float
-
-
-Observer = Callable[[Progress], None]
-
-
-class Stopwatch:
-    """Time so far and time left: steps and evaluations are timed apart, since evaluations crowd at the start."""
-
-    def __init__(self, schedule: tuple[int, ...], steps: int) -> None:
-        self.begin, self.schedule, self.steps = time.perf_counter(), schedule, steps
-        self.evaluating, self.evaluations = 0.0, 0
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.begin
-
-    def evaluated(self, seconds: float) -> None:
-        self.evaluating += seconds
-        self.evaluations += 1
-
-    def left(self, step: int) -> float:
-        training = (self.seconds - self.evaluating) / max(step, 1) * (self.steps - step)
-        due = sum(later > step for later in self.schedule)
-        return training + due * self.evaluating / max(self.evaluations, 1)
-
-
-def run(settings: RunSettings, out: Path | str, observe: Observer = lambda progress: None) -> Run:
-    """Train and evaluate as the settings say; the run directory ``out`` holds all that is known afterwards."""
-    out = Path(out)
-    check_free(out)
+    An unfinished run in ``out`` is continued, exactly as if it had never stopped; a finished one is returned as it is;
+    one with other settings is refused, or with ``fork`` copied to a folder beside it, where it goes on with these.
+    A crash costs at most ``checkpoint_seconds`` of training.
+    """
+    directory, source = choose(settings, Path(out), fork)
+    if directory.finished:
+        log.info(f"{directory.path}: is finished; nothing to do")
+        return load_run(directory.path)
     check_device(settings.training.device)
     with named_memory_errors():
         experiment = Experiment(settings)
         experiment.rehearse()
-    directory = RunDirectory.create(out, experiment.manifest())
-    directory.write_checkpoint(0, experiment.state())
-    watch = Stopwatch(settings.schedule, settings.training.steps)
-    latest: dict[str, float] | None = None
-
-    def tell(step: int, loss: float, evaluated: bool) -> None:
-        observe(Progress(step, settings.training.steps, loss, latest, evaluated, watch.left(step)))
-
-    def on_evaluation(step: int, loss: float) -> None:
-        nonlocal latest
-        begin = watch.seconds
-        try:
-            row, kept = experiment.evaluate(step, loss)
-        except FloatingPointError as error:
-            raise DivergedError(step, kept=directory.checkpoint_steps()[-1]) from error
-        directory.write_checkpoint(step, experiment.state())
-        directory.write_samples(step, kept)
-        latest = {**row, "seconds": watch.seconds}
-        directory.append_metrics(latest)
-        watch.evaluated(watch.seconds - begin)
-        tell(step, loss, evaluated=True)
-
-    try:
-        with named_memory_errors():
-            experiment.train(on_evaluation, lambda step, loss: tell(step, loss, evaluated=False))
-    except BaseException as error:
-        directory.set_status(ending(error), reason=f"{type(error).__name__}: {error}", seconds=watch.seconds)
-        raise
-    directory.set_status("finished", seconds=watch.seconds)
-    return load_run(out)
+    check_space(experiment, directory.path)
+    files.make_folder(directory.path)
+    with WriterLock(directory.path) as lock, named_memory_errors():
+        if not directory.begun:
+            manifest = experiment.manifest()
+            if source is not None:
+                manifest["forked_from"] = copy_state(source, directory, settings.training.steps)
+            directory.begin(manifest)
+        if not directory.finished:  # another process may have ended it while this one waited or prepared
+            Session(experiment, directory, lock, observe, checkpoint_seconds).train()
+    return load_run(directory.path)
 
 
-def ending(error: BaseException) -> str:
-    """The status of a run that ended with an error: the model's, ours, or a person's wish."""
-    if isinstance(error, DivergedError):
-        return "diverged"
-    return "failed" if isinstance(error, Exception) else "interrupted"
+def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, RunDirectory | None]:
+    """The directory to write, and the one to copy first."""
+    directory = RunDirectory(out)
+    if not directory.begun:
+        check_free(out)
+        return directory, None
+    changed = differences(settings_of(directory), settings)
+    if not changed:
+        return directory, None
+    if not fork:
+        raise UserError(
+            f"--out: {str(out)!r} holds a run with other settings: {in_words(changed)}; choose another folder, or "
+            "--fork for a copy that goes on from its last checkpoint"
+        )
+    check_fork(directory, settings)
+    copy, _ = choose(settings, fork_path(out, settings), fork=False)
+    return copy, directory
+
+
+def check_space(experiment: Experiment, path: Path) -> None:
+    """Refuse a run whose checkpoints, samples and rows will not fit, before an hour of training finds out."""
+    kept = experiment.settings.evaluation.keep_samples * (experiment.rule_entries + 8) + ROW_BYTES
+    tensors = 3 * sum(p.numel() * p.element_size() for p in experiment.network.parameters())  # with Adam's moments
+    need = (KEEP + 1) * tensors + len(experiment.settings.schedule) * (kept + ROW_BYTES)
+    place = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
+    free = shutil.disk_usage(place).free
+    if free < need:
+        raise UserError(
+            f"--out: {str(path)!r} needs about {need / 1e6:,.0f} MB and its disk has {free / 1e6:,.0f} MB left; "
+            "free some space, choose another disk, or use a smaller model.width or fewer evaluation.keep_samples"
+        )
 
 
 @contextmanager
@@ -108,9 +101,16 @@ def named_memory_errors() -> Iterator[None]:
         yield
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
-            fix = "use a smaller training.batch, evaluation.samples, data.n or model.width"
-            raise UserError(f"memory: the run does not fit into it; {fix}") from error
+            raise OutOfMemoryError from error
         raise
+
+
+class OutOfMemoryError(UserError):
+    """The machine's memory or the GPU's is too small, alone or because others use it too."""
+
+    def __init__(self) -> None:
+        fix = "use a smaller training.batch, evaluation.samples, data.n or model.width"
+        super().__init__(f"memory: the run does not fit into it; {fix}")
 
 
 def check_device(device: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.clocks.settings import ClockSettings
-from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting
+from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting, to_mapping
 from twoclocks.core.errors import SettingError, UnknownNameError
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
@@ -78,6 +80,14 @@ class RunSettings(Settings):
             self.encoding.check_rule(self.rule)
         except SettingError as error:
             raise error.inside("encoding") from None
+
+    def identity(self) -> dict[str, Any]:
+        """All settings but the labels: two runs with the same identity are the same run."""
+        return {key: value for key, value in to_mapping(self).items() if key not in ("name", "description")}
+
+    def key(self) -> str:
+        """The identity in 16 letters, the same on every machine."""
+        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def schedule(self) -> tuple[int, ...]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
-from twoclocks.experiment import Run, RunSettings, load_run, run
+from twoclocks.experiment import Run, RunSettings, run
 from twoclocks.store.files import write_json
 
 CURVES = ("step", "loss", "sample_memorization", "valid_new", "invalid_0.5")  # stored, with all accuracies
@@ -51,9 +50,7 @@ def execute(name: str, device: str, work: Path, out: Path, tell: Callable[[str],
     work.mkdir(parents=True, exist_ok=True)
     for label, settings in recipe.settings(device).items():
         path = work / label
-        runs[label] = load_run(path) if (path / "manifest.json").exists() else run(settings, path)
-        if runs[label].settings != settings:
-            raise UserError(f"{path}: holds a run with other settings; remove it or choose another --work")
+        runs[label] = run(settings, path)
         tell(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
         measured = judge(recipe, runs)
         write_json(out, record(name, recipe, runs, measured, device))
@@ -63,7 +60,7 @@ def execute(name: str, device: str, work: Path, out: Path, tell: Callable[[str],
 def judge(recipe: Recipe, runs: Mapping[str, Run]) -> Measurement:
     """The recipe's own judgement, except that runs which did not finish decide nothing."""
     measured = recipe.measure(runs)
-    done = all(one.manifest["status"] == "finished" for one in runs.values())
+    done = all(one.status["status"] == "finished" for one in runs.values())
     return measured if done else replace(measured, verdict="unfinished")
 
 
@@ -87,8 +84,8 @@ def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measure
         "runs": {
             label: {
                 **one.clocks().as_json(),
-                "status": one.manifest["status"],
-                "seconds": one.manifest.get("seconds"),
+                "status": one.status["status"],
+                "seconds": one.status.get("seconds"),
                 "settings": one.manifest["settings"],
                 "curves": {
                     name: [None if v != v else round(v, 6) for v in values.tolist()]

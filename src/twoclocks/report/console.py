@@ -14,8 +14,9 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from twoclocks.experiment.load import Run
-from twoclocks.experiment.run import Observer, Progress
+from twoclocks.experiment.session import Observer, Progress
 from twoclocks.experiment.settings import RunSettings
+from twoclocks.store import Findings
 
 
 @contextmanager
@@ -70,6 +71,26 @@ def show_clocks(runs: Sequence[Run]) -> None:
         chance = f"{settings.rule.copy_chance(settings.data.n):.2g}"
         table.add_row(settings.name, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
     wide_console().print(table)
+
+
+def show_findings(found: Sequence[Findings]) -> None:
+    """One row a run, then every problem on a line of its own."""
+    rows = [
+        {
+            "run": str(one.path),
+            "status": one.status,
+            "files": f"{one.checked:,}",
+            "damaged": str(len(one.damage)),
+            "leftovers": str(len(one.harmless)),
+        }
+        for one in found
+    ]
+    show_rows(rows)
+    console = wide_console()
+    for one in found:
+        for word, problems in (("damaged", one.damage), ("harmless", one.harmless)):
+            for problem in problems:
+                console.print(f"{word}: {one.path}: {problem}", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_rows(rows: Sequence[dict[str, str]]) -> None:

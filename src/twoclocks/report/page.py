@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -69,7 +69,7 @@ def write_report(runs: Sequence[Run], path: Path | str) -> Path:
 def chapter(run: Run, number: int) -> Chapter:
     info = curves_data(run)
     figure = themed_svg(draw_curves([info]), salt=f"run{number}")
-    return Chapter(run, info, figure, strip_data(run), metric_rows(run), list(flatten(run.manifest["settings"])))
+    return Chapter(run, info, figure, strip_data(run), metric_rows(run), setting_rows(run))
 
 
 def metric_rows(run: Run) -> list[MetricRow]:
@@ -86,12 +86,9 @@ def metric_rows(run: Run) -> list[MetricRow]:
     return rows
 
 
-def flatten(mapping: dict[str, Any], prefix: str = "") -> Any:
-    for key, value in mapping.items():
-        if isinstance(value, dict):
-            yield from flatten(value, f"{prefix}{key}.")
-        elif value is not None and value != "":
-            yield f"{prefix}{key}", str(value)
+def setting_rows(run: Run) -> list[tuple[str, str]]:
+    """All settings that say something."""
+    return [(key, str(value)) for key, value in flat(run.manifest["settings"]).items() if value not in (None, "")]
 
 
 def verdict_sentence(one: Chapter) -> str:

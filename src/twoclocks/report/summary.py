@@ -13,7 +13,7 @@ def summarise(run: Run) -> dict[str, Any]:
         "name": settings.name,
         "path": str(run.path),
         "model": run.title,
-        "status": run.manifest["status"],
+        "status": run.status["status"],
         **run.clocks().as_json(),
         "copy_chance": settings.rule.copy_chance(settings.data.n),
         "validity_chance": settings.rule.chance(),

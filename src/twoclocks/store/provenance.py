@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 
+@cache
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in ("twoclocks", "torch", "numpy", "scipy", "safetensors"):
@@ -20,6 +22,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def commit() -> str | None:
     """The commit of the source tree this package is imported from, with a + where it has changes; None if installed.
 

@@ -1,140 +1,189 @@
-"""A run on disk: what was asked (manifest), what was measured (metrics), what was learned (checkpoints).
+"""A run on disk: what was asked, what was measured, what was learned.
 
-manifest.json                     settings, versions, device, chance levels, status
-metrics.jsonl                     one line an evaluation, only ever appended
-checkpoints/step-000001000.*      safetensors (weights, optimizer) and JSON (step, SHA-256)
+manifest.json                       settings, versions, device, chance levels; written once
+status.json                         running, finished, interrupted, …; and who wrote when
+metrics.jsonl                       one row an evaluation, a function of the settings alone
+timings.jsonl                       what those evaluations took, a property of the machine
+checkpoints/                        the last two
 samples/step-000001000.safetensors  the first few decoded samples of an evaluation
+lock                                while a process writes
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.errors import UserError
-from twoclocks.store.files import append_line, digest, write_atomic, write_json
+from twoclocks.store import files
+from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing, steps_in
+from twoclocks.store.journal import Journal
+from twoclocks.store.seals import START, DamagedError, open_document, seal_document
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 1
+FORMAT = 2
+FOLDERS = ("checkpoints", "samples")
+OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *FOLDERS}
+SAMPLES = "samples"  # the column of a metrics row with the SHA-256 of its samples
 
-
-@dataclass(frozen=True)
-class Checkpoint:
-    step: int
-    tensors: dict[str, Tensor]
-    about: dict[str, Any]
+log = logging.getLogger("twoclocks")
 
 
 class RunDirectory:
     """Reads and writes one run directory; knows nothing of what the numbers mean."""
 
     def __init__(self, path: Path) -> None:
+        refuse_links(path)
         self.path = path
+        self.checkpoints = Checkpoints(path / "checkpoints")
+        self.journal = Journal(path / "metrics.jsonl")
+        self.timings = Journal(path / "timings.jsonl")
+
+    @classmethod
+    def prepare(cls, path: Path) -> RunDirectory:
+        """The folder of a run that exists or may begin here; refuses one that holds anything else."""
+        run = cls(path)
+        if not run.begun:
+            check_free(path)
+            files.make_folder(path)
+        return run
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunDirectory:
-        """A new run; refuses a folder that already holds something."""
-        check_free(path)
-        (path / "checkpoints").mkdir(parents=True)
-        (path / "samples").mkdir()
-        run = cls(path)
-        run.write_manifest({"format": FORMAT, "created": now(), "status": "running", **manifest})
+        """A new run, ready to be written."""
+        run = cls.prepare(path)
+        if run.begun:
+            raise UserError(f"--out: {str(path)!r} already holds a run; choose another folder or remove it")
+        run.begin(manifest)
         return run
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        if not (path / "manifest.json").is_file():
-            raise UserError(f"{path}: is not a run directory (no manifest.json); give the folder that a run wrote")
         run = cls(path)
-        manifest = run.manifest()
-        version = manifest.get("format")
-        if version != FORMAT:
-            raise UserError(f"{path}: has format {version}, this version reads {FORMAT}; use the version that wrote it")
-        missing = [key for key in ("settings", "metrics", "status") if key not in manifest]
-        if missing:
-            raise UserError(f"{path / 'manifest.json'}: lacks {', '.join(missing)}; restore it or run again")
+        if not run.begun:
+            raise UserError(f"{path}: is not a run directory (no manifest.json); give the folder that a run wrote")
+        run.manifest()
         return run
 
+    @property
+    def begun(self) -> bool:
+        """The manifest is written last, so a folder without one holds nothing yet."""
+        return (self.path / "manifest.json").exists()
+
+    def begin(self, manifest: Mapping[str, Any]) -> None:
+        for folder in FOLDERS:
+            files.make_folder(self.path / folder)
+        files.write_atomic(self.path / "manifest.json", seal_document({"format": FORMAT, "created": now(), **manifest}))
+
     def manifest(self) -> dict[str, Any]:
+        path = self.path / "manifest.json"
         try:
-            value = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(
-                f"{self.path / 'manifest.json'}: cannot be read ({error}); restore it or run again"
-            ) from None
-        if not isinstance(value, dict):
-            raise UserError(f"{self.path / 'manifest.json'}: is not a manifest; restore it or run again")
+            value = open_document(files.read(path))
+        except DamagedError as error:
+            fix = "restore it, or remove the folder and run again"
+            raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
+        if value.get("format") != FORMAT:
+            found = f"has format {value.get('format')}, this version reads {FORMAT}"
+            raise UserError(f"{self.path}: {found}; use the version that wrote it")
+        lacks = [key for key in ("settings", "metrics") if key not in value]
+        if lacks:
+            raise UserError(f"{path}: lacks {', '.join(lacks)}; restore it or run again")
         return value
 
-    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        write_json(self.path / "manifest.json", dict(manifest))
+    def status(self) -> dict[str, Any]:
+        """What is known of the writing; a status that is damaged says nothing, so the run counts as unfinished."""
+        path = self.path / "status.json"
+        try:
+            return open_document(files.read(path)) if path.exists() else {"status": "unknown"}
+        except DamagedError as error:
+            log.warning(f"{path}: is damaged ({error}); the run counts as unfinished")
+            return {"status": "unknown"}
 
     def set_status(self, status: str, **more: Any) -> None:
-        self.write_manifest({**self.manifest(), "status": status, "updated": now(), **more})
+        value = {"status": status, "updated": now(), **more}
+        files.write_atomic(self.path / "status.json", seal_document(value))
 
-    def append_metrics(self, row: Mapping[str, float]) -> None:
+    @property
+    def finished(self) -> bool:
+        return self.begun and self.status()["status"] == "finished"
+
+    def append_metrics(self, row: Mapping[str, float], samples: str | None = None) -> None:
         """NaN (the mean over no sample) is stored as null: JSON has no NaN."""
-        clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        append_line(self.path / "metrics.jsonl", json.dumps(clean, allow_nan=False))
+        clean: dict[str, Any] = {
+            k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()
+        }
+        self.journal.append(clean if samples is None else {**clean, SAMPLES: samples})
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """Rows in order; a last line that a crash tore is left out."""
-        path = self.path / "metrics.jsonl"
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
-        names: set[str] | None = None
-        for number, line in enumerate(lines[:-1]):
-            try:
-                row = {key: float("nan") if value is None else value for key, value in json.loads(line).items()}
-                names = names or set(row)
-                if set(row) != names or not all(isinstance(value, int | float) for value in row.values()):
-                    raise ValueError("other columns than the rows before")
-            except (ValueError, AttributeError):
-                raise UserError(f"{path}: line {number + 1} is damaged; restore the file or run again") from None
-            yield row
+        for row in self.journal.rows():
+            yield {key: float("nan") if value is None else value for key, value in row.items() if key != SAMPLES}
 
-    def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor], keep: int = 2) -> None:
-        """The JSON beside the tensors is written last: without it, or with another hash, there is no checkpoint."""
-        from safetensors.torch import save
-
-        data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
-        stem = self.path / "checkpoints" / f"step-{step:09d}"
-        write_atomic(stem.with_suffix(".safetensors"), data)
-        write_json(stem.with_suffix(".json"), {"step": step, "sha256": digest(data), "bytes": len(data)})
-        for old in self.checkpoint_steps()[:-keep]:
-            for suffix in (".json", ".safetensors"):
-                (self.path / "checkpoints" / f"step-{old:09d}{suffix}").unlink(missing_ok=True)
+    def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
+        self.checkpoints.write(step, tensors, self.journal.link)
 
     def checkpoint_steps(self) -> list[int]:
-        return steps_in(self.path / "checkpoints", ".json")
+        return self.checkpoints.steps()
 
     def read_checkpoint(self, step: int | None = None) -> Checkpoint:
         """The checkpoint of a step, by default the last; a damaged one is refused."""
-        from safetensors.torch import load
-
-        steps = self.checkpoint_steps()
-        if not steps or (step is not None and step not in steps):
-            raise UserError(
-                f"{self.path}: has no checkpoint{'' if step is None else f' of step {step}'}; it has {steps}"
+        steps, ended = self.checkpoint_steps(), self.status().get("checkpoints")
+        if ended is not None and ended != steps:
+            raise DamagedError(
+                f"{self.checkpoints.folder}: holds steps {steps}, the run ended with {ended}; restore it"
             )
-        stem = self.path / "checkpoints" / f"step-{steps[-1] if step is None else step:09d}"
-        about = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))
-        data = stem.with_suffix(".safetensors").read_bytes()
-        if digest(data) != about["sha256"]:
-            raise UserError(f"{stem}.safetensors: is damaged (SHA-256 differs); use another checkpoint")
-        return Checkpoint(about["step"], load(data), about)
+        if not steps or (step is not None and step not in steps):
+            raise missing(self.path, step, steps)
+        return self.checkpoints.read(steps[-1] if step is None else step)
 
-    def write_samples(self, step: int, tensors: Mapping[str, Tensor]) -> None:
+    def last_good(self) -> Checkpoint | None:
+        """The newest checkpoint that is intact and whose rows are; a line for each that is passed over."""
+        entries, problem = self.journal.entries()
+        if problem is not None:
+            log.warning(f"{problem}; the rows from there on are computed anew")
+        links = {START, *(entry.link for entry in entries)}
+        for step in reversed(self.checkpoint_steps()):
+            try:
+                found = self.checkpoints.read(step)
+            except DamagedError as error:
+                log.warning(f"{error}; the checkpoint before it is used")
+                continue
+            if found.link in links:
+                return found
+            lacks = f"lacks rows that the checkpoint of step {step} counts on"
+            log.warning(f"{self.journal.path}: {lacks}; the checkpoint before it is used")
+        return None
+
+    def rewind(self, to: Checkpoint | None) -> None:
+        """Only what was there when ``to`` was written stays; what came later is computed again."""
+        entries, _ = self.journal.entries()
+        links = [START, *(entry.link for entry in entries)]
+        self.journal.begin(0 if to is None else links.index(to.link))
+        timed, _ = self.timings.entries()
+        self.timings.begin(sum(entry.row["step"] <= self.journal.last_step for entry in timed))
+        for step in self.checkpoint_steps():
+            if to is None or step > to.step:
+                self.checkpoints.remove(step)
+        for left in (path for folder in (".", *FOLDERS) for path in (self.path / folder).glob(f".*{files.PARTIAL}")):
+            files.remove(left)
+
+    def write_samples(self, step: int, tensors: Mapping[str, Tensor]) -> str:
+        """Their SHA-256, which the row of that step keeps."""
         from safetensors.torch import save
 
-        write_atomic(self.path / "samples" / f"step-{step:09d}.safetensors", save(dict(tensors)))
+        data = save(dict(tensors))
+        files.write_atomic(self.samples_path(step), data)
+        return files.digest(data)
+
+    def samples_path(self, step: int) -> Path:
+        return self.path / "samples" / f"step-{step:09d}.safetensors"
 
     def sample_steps(self) -> list[int]:
         return steps_in(self.path / "samples", ".safetensors")
@@ -143,17 +192,22 @@ class RunDirectory:
         from safetensors import SafetensorError
         from safetensors.torch import load
 
-        path = self.path / "samples" / f"step-{step:09d}.safetensors"
+        path = self.samples_path(step)
+        data = files.read(path)
+        written = {row["step"]: row.get(SAMPLES) for row in self.journal.rows()}
         try:
-            return load(path.read_bytes())
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{path}: cannot be read ({error}); restore it or remove it") from None
+            if files.digest(data) != written.get(step):
+                raise DamagedError("its SHA-256 is not that of its row")
+            return load(data)
+        except (SafetensorError, DamagedError) as error:
+            raise DamagedError(f"{path}: is damaged ({error}); restore it or remove it") from None
 
 
-def steps_in(folder: Path, suffix: str) -> list[int]:
-    """The steps for which a folder holds a file; other files are not ours."""
-    found = (re.fullmatch(r"step-(\d+)", path.stem) for path in folder.glob(f"step-*{suffix}"))
-    return sorted(int(match[1]) for match in found if match is not None)
+def refuse_links(path: Path) -> None:
+    """A run directory is a plain folder of plain folders: a link could lead a write out of it."""
+    for place in (path, *(path / folder for folder in FOLDERS)):
+        if place.is_symlink():
+            raise UserError(f"{place}: is a symbolic link; give the folder itself")
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -163,12 +217,25 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/manifest.json")) or [folder]
 
 
-def check_free(path: Path) -> None:
-    """Refuse an output folder that holds a run or anything else, before anything is written."""
+def check_free(path: Path, besides: Collection[str] = ()) -> None:
+    """Refuse an output folder that holds a run or anything that is not ours, before anything is written.
+
+    ``besides`` are further names that may be there.
+    """
+    refuse_links(path)
     if (path / "manifest.json").exists():
         raise UserError(f"--out: {str(path)!r} already holds a run; choose another folder or remove it")
-    if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
+    if path.exists() and (
+        not path.is_dir() or any(entry.name not in besides and not ours(entry) for entry in path.iterdir())
+    ):
         raise UserError(f"--out: {str(path)!r} is not an empty folder; choose another one")
+
+
+def ours(entry: Path) -> bool:
+    """Whether a run that died before its manifest can have left this behind."""
+    if entry.name in FOLDERS:
+        return entry.is_dir() and all(re.match(r"\.?step-\d+\.", path.name) for path in entry.iterdir())
+    return entry.name in OURS or (entry.name.startswith(".") and entry.name.endswith(files.PARTIAL))
 
 
 def now() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +37,37 @@ def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.opti
     return cls(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
 
 
+class LoopState:
+    """Where the loop stands, apart from weights and optimizer: what a checkpoint needs to go on as if nothing happened.
+
+    The sum of losses is emptied at the step after an evaluation, not by the evaluation: the state after step s is the
+    same before and after that step is evaluated.
+    """
+
+    def __init__(self, device: str | torch.device = "cpu") -> None:
+        self.step, self.evaluated = 0, -1  # updates done; the last step that was evaluated
+        self.since = 0  # the step after which losses are summed
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        self.generator = torch.Generator(device=device)
+
+    @property
+    def loss(self) -> float:
+        """Mean training loss since the last evaluation; NaN before the first update."""
+        return float(self.loss_sum) / (self.step - self.since) if self.step > self.since else float("nan")
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            "since": torch.tensor(self.since),
+            "loss_sum": self.loss_sum.cpu(),
+            "stream": self.generator.get_state(),
+        }
+
+    def load(self, step: int, evaluated: int, tensors: Mapping[str, Tensor]) -> None:
+        self.step, self.evaluated, self.since = step, evaluated, int(tensors["since"])
+        self.loss_sum.copy_(tensors["loss_sum"])
+        self.generator.set_state(tensors["stream"])
+
+
 def train(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -46,41 +77,48 @@ def train(
     schedule: tuple[int, ...],
     on_evaluation: Callable[[int, float], None],
     on_check: Callable[[int, float], None] = lambda step, loss: None,
-    start: int = 0,
+    on_step: Callable[[int], None] = lambda step: None,
+    state: LoopState | None = None,
 ) -> None:
-    """Train from step ``start`` to ``settings.steps``; "step s" means after s updates.
+    """Train from where ``state`` stands to ``settings.steps``; "step s" means after s updates.
 
     ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
     Losses are summed on the device and looked at every CHECK_EVERY steps and before each call, so the host need not
     wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` hears of every look.
+    ``on_step`` is called when a step is done with all that belongs to it: the place to store or to stop.
     """
-    generator = torch.Generator(device=data.device)
-    pending = [step for step in schedule if step >= start]
-    total, since = torch.zeros((), dtype=torch.float64, device=data.device), start
-    if pending and pending[0] == start:  # before the first update there is no loss to report
-        on_evaluation(pending.pop(0), float("nan"))
+    state = state if state is not None else LoopState(data.device)
+    due = set(schedule)
+
+    def evaluate() -> None:
+        if state.step in due and state.step > state.evaluated:
+            network.eval()
+            on_evaluation(state.step, state.loss)
+            network.train()
+            state.evaluated = state.step
+
     network.train()
-    for step in range(start + 1, settings.steps + 1):
-        generator.manual_seed(derive(settings.seed, "training step", step))
-        rows = torch.randint(len(data), (settings.batch,), generator=generator, device=data.device)
-        loss = objective.loss(network, data[rows], generator).mean()
+    evaluate()
+    while state.step < settings.steps:
+        if state.evaluated == state.step:
+            state.since = state.step
+            state.loss_sum.zero_()
+        state.generator.manual_seed(derive(settings.seed, "training step", state.step + 1))
+        rows = torch.randint(len(data), (settings.batch,), generator=state.generator, device=data.device)
+        loss = objective.loss(network, data[rows], state.generator).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        total += loss.detach()
-        due = bool(pending) and pending[0] == step
-        if due or step % CHECK_EVERY == 0 or step == settings.steps:
-            check_finite(network, total, step, kept=since)
-            on_check(step, float(total) / (step - since))
-        if due:
-            pending.pop(0)
-            network.eval()
-            on_evaluation(step, float(total) / (step - since))
-            network.train()
-            total, since = torch.zeros_like(total), step
+        state.loss_sum += loss.detach()
+        state.step += 1
+        if state.step in due or state.step % CHECK_EVERY == 0 or state.step == settings.steps:
+            check_finite(network, state)
+            on_check(state.step, state.loss)
+        evaluate()
+        on_step(state.step)
 
 
-def check_finite(network: nn.Module, total: Tensor, step: int, kept: int) -> None:
+def check_finite(network: nn.Module, state: LoopState) -> None:
     """A sum keeps every NaN and infinity that entered it; the weights show what the last update did."""
-    if not bool(torch.isfinite(total)) or not all(bool(torch.isfinite(p).all()) for p in network.parameters()):
-        raise DivergedError(step, kept)
+    if not bool(torch.isfinite(state.loss_sum)) or not all(bool(torch.isfinite(p).all()) for p in network.parameters()):
+        raise DivergedError(state.step, kept=max(state.evaluated, 0))

@@ -39,7 +39,7 @@ class Order(Recipe):
         after = columns["sample_accuracy"][columns["step"] >= clocks.memory.upper]
         dip = float(before.max() - after.min()) if len(after) and len(before) else float("nan")
         ordered = cube.upper <= clocks.rule.lower and clocks.verdict == "open" and clocks.memory.status == "observed"
-        ended = clocks.memory.status == "observed" or run.manifest["status"] == "finished"
+        ended = clocks.memory.status == "observed" or run.status["status"] == "finished"
         verdict: Verdict = "unfinished" if not ended else "reproduced" if ordered and dip >= 0.01 else "not reproduced"
         sentence = f"cube {cube}, τ_rule {clocks.rule}, τ_mem {clocks.memory}; dip {dip:.1%} (N=256, 1 seed)"
         values = {"cube": cube.as_json(), **clocks.as_json(), "dip": None if dip != dip else dip}

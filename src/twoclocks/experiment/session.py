@@ -1,0 +1,194 @@
+"""One sitting of a run: from where its directory stands to the end, or to the moment somebody stops it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twoclocks.experiment.assembly import Experiment
+from twoclocks.store.files import DiskError
+from twoclocks.store.lock import LockedError, WriterLock
+from twoclocks.store.run_directory import RunDirectory, now
+from twoclocks.training.errors import DivergedError
+from twoclocks.training.stopping import StoppedError, StopRequest
+
+CHECKPOINT_SECONDS = 30.0  # what a crash may cost; a signal costs nothing
+
+log = logging.getLogger("twoclocks")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an observer learns while a run goes on."""
+
+    step: int
+    steps: int
+    loss: float  # mean since the last evaluation
+    metrics: dict[str, float] | None  # of the last evaluation; None before the first of this sitting
+    evaluated: bool  # whether this step was an evaluation
+    seconds_left: float
+
+
+Observer = Callable[[Progress], None]
+
+
+class Stopwatch:
+    """Time so far and time left: steps and evaluations are timed apart, since evaluations crowd at the start."""
+
+    def __init__(self, schedule: tuple[int, ...], steps: int, start: int = 0, before: float = 0.0) -> None:
+        self.begin, self.schedule, self.steps = time.perf_counter(), schedule, steps
+        self.start, self.before = start, before  # step and seconds at which earlier sittings ended
+        self.evaluating, self.evaluations = 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        """Of this sitting."""
+        return time.perf_counter() - self.begin
+
+    @property
+    def total(self) -> float:
+        """Of all sittings."""
+        return self.before + self.seconds
+
+    def evaluated(self, seconds: float) -> None:
+        self.evaluating += seconds
+        self.evaluations += 1
+
+    def left(self, step: int) -> float:
+        training = (self.seconds - self.evaluating) / max(step - self.start, 1) * (self.steps - step)
+        due = sum(later > step for later in self.schedule)
+        return training + due * self.evaluating / max(self.evaluations, 1)
+
+
+class Session:
+    """Trains an experiment into a directory that this process has locked."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        directory: RunDirectory,
+        lock: WriterLock,
+        observe: Observer,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.experiment, self.directory, self.lock = experiment, directory, lock
+        self.observe, self.checkpoint_seconds = observe, checkpoint_seconds
+        self.stop = StopRequest()
+        self.latest: dict[str, float] | None = None
+        self.sittings: list[dict[str, Any]] = directory.status().get("sittings", [])
+        self.resume()
+
+    def resume(self) -> None:
+        """Stand at the last good checkpoint, or at the start where there is none."""
+        found = self.directory.last_good()
+        known = self.directory.checkpoint_steps()
+        self.directory.rewind(found)
+        if found is not None:
+            self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
+            self.describe_continuation(found.step)
+        elif known:
+            log.warning(f"{self.directory.path}: no checkpoint is intact; the run starts again at step 0")
+        settings, timed = self.experiment.settings, self.directory.timings.last
+        before = 0.0 if timed is None else timed.row["seconds"]
+        self.watch = Stopwatch(settings.schedule, settings.training.steps, self.step, before)
+        self.stored = time.monotonic()
+        here = {"process": os.getpid(), "host": socket.gethostname(), **self.experiment.environment()}
+        self.sittings = [*self.sittings, {"from_step": self.step, "began": now(), **here}]
+        self.set_status("running")
+        if found is None:
+            self.store()
+
+    @property
+    def step(self) -> int:
+        return self.experiment.loop.step
+
+    def describe_continuation(self, step: int) -> None:
+        """What a person should know who continues a run: from where, and whether it stays the same to the last bit."""
+        before = self.directory.manifest()
+        here = self.experiment.environment()
+        changed = [key for key in ("versions", "machine") if before.get(key) != here[key]]
+        path = self.directory.path
+        log.info(f"{path}: continues at step {step:,}")
+        if self.experiment.device.startswith("cuda"):
+            log.info(f"{path}: on a GPU a continued run is statistically, not bit for bit, the uninterrupted one")
+        elif changed:
+            words = ", ".join(f"{key} {before.get(key)}" for key in changed)
+            log.warning(f"{path}: began with other {words}; it continues statistically, not bit for bit, the same")
+
+    def set_status(self, status: str, **more: Any) -> None:
+        self.directory.set_status(status, seconds=self.watch.total, **more, sittings=self.sittings)
+
+    def store(self) -> None:
+        self.lock.check()
+        self.directory.write_checkpoint(self.step, self.experiment.state())
+        self.stored = time.monotonic()
+
+    def train(self) -> None:
+        try:
+            with self.stop:
+                self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
+        except BaseException as error:
+            final = self.ended(error)
+            if final is error:
+                raise
+            raise final from error
+        self.set_status(
+            "finished",
+            rows=self.directory.journal.count,
+            link=self.directory.journal.link,
+            checkpoints=self.directory.checkpoint_steps(),
+        )
+
+    def on_evaluation(self, step: int, loss: float) -> None:
+        begin = self.watch.seconds
+        with self.stop.at_once():
+            row, kept = self.experiment.evaluate(step, loss)
+        self.lock.check()
+        self.directory.append_metrics(row, self.directory.write_samples(step, kept))
+        took = self.watch.seconds - begin
+        self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
+        self.watch.evaluated(took)
+        self.latest = row
+        self.tell(step, loss, evaluated=True)
+
+    def on_check(self, step: int, loss: float) -> None:
+        self.tell(step, loss, evaluated=False)
+
+    def tell(self, step: int, loss: float, evaluated: bool) -> None:
+        steps = self.experiment.settings.training.steps
+        self.observe(Progress(step, steps, loss, self.latest, evaluated, self.watch.left(step)))
+
+    def on_step(self, step: int) -> None:
+        self.stop.check()
+        late = time.monotonic() - self.stored >= self.checkpoint_seconds
+        if late or step == self.experiment.settings.training.steps:
+            self.store()
+
+    def ended(self, error: BaseException) -> BaseException:
+        """The error to raise, after what can be saved is saved and the status says how the run ended."""
+        if isinstance(error, StoppedError):
+            try:
+                self.store()
+                error = StoppedError(error.by, self.step)
+            except DivergedError as worse:
+                error = worse
+        if isinstance(error, FloatingPointError | DivergedError):
+            error = DivergedError(self.step, kept=self.directory.checkpoint_steps()[-1])
+        if isinstance(error, LockedError):  # the directory is another's now
+            return error
+        if isinstance(error, DiskError):  # nothing more can be written; a run without a last word is unfinished
+            return error.noting(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
+        self.set_status(ending(error), reason=f"{type(error).__name__}: {error}")
+        return error
+
+
+def ending(error: BaseException) -> str:
+    """The status of a run that ended with an error: the model's, ours, or a person's wish."""
+    if isinstance(error, DivergedError):
+        return "diverged"
+    return "failed" if isinstance(error, Exception) else "interrupted"

@@ -1,0 +1,96 @@
+"""Checkpoints: tensors, and beside them what they are; what does not match its SHA-256 is never loaded.
+
+step-000001000.safetensors   weights, optimizer, loop, random stream
+step-000001000.json          step, size and SHA-256 of the tensors, and the link of the last metrics row before it
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twoclocks.core.errors import UserError
+from twoclocks.store import files
+from twoclocks.store.seals import DamagedError, open_document, seal_document
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KEEP = 2  # the newest, and one in case it is damaged
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    step: int
+    tensors: dict[str, Tensor]
+    link: str  # of the last metrics row that was written before it
+
+
+class Checkpoints:
+    """The checkpoints of one run, in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def steps(self) -> list[int]:
+        """Steps of all checkpoints that were committed, whether intact or not."""
+        return steps_in(self.folder, ".json")
+
+    def paths(self, step: int) -> tuple[Path, Path]:
+        """The description first: without it there is no checkpoint."""
+        return self.folder / f"step-{step:09d}.json", self.folder / f"step-{step:09d}.safetensors"
+
+    def write(self, step: int, tensors: Mapping[str, Tensor], link: str) -> None:
+        """Tensors first, then their description, which makes them count; then older ones go."""
+        from safetensors.torch import save
+
+        data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        about, stored = self.paths(step)
+        files.write_atomic(stored, data)
+        described = {"step": step, "link": link, "tensors": files.digest(data), "bytes": len(data)}
+        files.write_atomic(about, seal_document(described))
+        for old in self.steps()[:-KEEP]:
+            self.remove(old)
+
+    def read(self, step: int) -> Checkpoint:
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        about, data = self.intact(step)
+        try:
+            return Checkpoint(step, load(data), about["link"])
+        except SafetensorError as error:  # only where it was written so
+            raise DamagedError(f"{self.paths(step)[1]}: is not safetensors ({error})") from None
+
+    def intact(self, step: int) -> tuple[dict[str, Any], bytes]:
+        """Description and bytes of a checkpoint, if both are what was written."""
+        described, stored = self.paths(step)
+        for path in (described, stored):
+            if not path.exists():
+                raise DamagedError(f"{path}: is missing")
+        try:
+            about = open_document(files.read(described))
+        except DamagedError as error:
+            raise DamagedError(f"{described}: is damaged ({error})") from None
+        data = files.read(stored)
+        if about.get("step") != step or files.digest(data) != about.get("tensors"):
+            raise DamagedError(f"{stored}: is damaged (its SHA-256 differs)")
+        return about, data
+
+    def remove(self, step: int) -> None:
+        for path in self.paths(step):
+            files.remove(path)
+
+
+def steps_in(folder: Path, suffix: str) -> list[int]:
+    """The steps for which a folder holds a file; other files are not ours."""
+    found = (re.fullmatch(r"step-(\d+)", path.stem) for path in folder.glob(f"step-*{suffix}"))
+    return sorted(int(match[1]) for match in found if match is not None)
+
+
+def missing(folder: Path, step: int | None, steps: list[int]) -> UserError:
+    which = "" if step is None else f" of step {step}"
+    return UserError(f"{folder}: has no checkpoint{which}; it has {steps}")

@@ -1,0 +1,80 @@
+"""Rows that are only ever appended, one a step, each linked to all rows before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoclocks.store import files
+from twoclocks.store.seals import START, DamagedError, open_line, seal_line
+
+
+@dataclass(frozen=True)
+class Entry:
+    row: dict[str, Any]
+    link: str  # names this row and all before it
+    end: int  # bytes of the file up to and with this row
+
+
+class Journal:
+    """One file of sealed lines. A torn last line is what a crash leaves: it is left out, and cut before the next."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last: Entry | None = None  # of a journal that is being written
+        self.count = 0
+
+    def entries(self) -> tuple[list[Entry], str | None]:
+        """All intact rows from the start, and what is wrong with the first that is not."""
+        if not self.path.exists() and not self.path.is_symlink():
+            return [], None
+        lines = files.read(self.path).split(b"\n")
+        found: list[Entry] = []
+        link, end = START, 0
+        for number, line in enumerate(lines[:-1], start=1):
+            try:
+                row, link = open_line(line + b"\n", link)
+                if not isinstance(row.get("step"), int | float) or (found and row["step"] <= found[-1].row["step"]):
+                    raise DamagedError("its step is not after the one before")
+            except DamagedError as error:
+                return found, f"{self.path}: line {number} is damaged ({error})"
+            end += len(line) + 1
+            found.append(Entry(row, link, end))
+        return found, None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows; damage is an error."""
+        found, problem = self.entries()
+        if problem is not None:
+            raise DamagedError(f"{problem}; restore the file, or run again to compute it anew")
+        return [entry.row for entry in found]
+
+    def begin(self, count: int) -> None:
+        """Keep the first ``count`` rows, which must be intact, and get ready to append after them."""
+        found, _ = self.entries()
+        self.last, self.count = found[count - 1] if count else None, count
+        if self.path.exists() and self.path.stat().st_size != self.end:
+            files.cut(self.path, self.end)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """One row, on disk before this returns; ``begin`` comes first."""
+        if self.last is not None and row["step"] <= self.last.row["step"]:
+            raise ValueError(f"{self.path}: step {row['step']} is not after step {self.last.row['step']}")
+        line, link = seal_line(dict(row), self.link)
+        files.append(self.path, line, self.end)
+        self.last, self.count = Entry(dict(row), link, self.end + len(line)), self.count + 1
+
+    @property
+    def link(self) -> str:
+        return START if self.last is None else self.last.link
+
+    @property
+    def end(self) -> int:
+        return 0 if self.last is None else self.last.end
+
+    @property
+    def last_step(self) -> int:
+        """Step of the last row; -1 before the first."""
+        return -1 if self.last is None else int(self.last.row["step"])

@@ -1,0 +1,32 @@
+"""The short form of every campaign; `make test-crash` runs them whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import campaigns
+import pytest
+
+
+def test_kill_at_disk_calls(tmp_path: Path) -> None:
+    campaigns.kills_at_boundaries(tmp_path, every=7).check()
+
+
+def test_three_kills_in_a_row(tmp_path: Path) -> None:
+    campaigns.kills_at_boundaries(tmp_path, every=29, in_a_row=3).check()
+
+
+def test_kill_at_random_moments(tmp_path: Path) -> None:
+    campaigns.kills_at_random(tmp_path, kills=10).check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("bit flipped", 24), ("file truncated", 24), ("page zeroed", 8), ("file deleted", 10)]
+)
+def test_damage_is_never_used(tmp_path: Path, kind: str, count: int) -> None:
+    campaigns.damaged(tmp_path, kind, count).check()
+
+
+def test_disk_errors_are_clear_and_lose_nothing(tmp_path: Path) -> None:
+    for tally in campaigns.disk_errors(tmp_path, every=11):
+        tally.check()

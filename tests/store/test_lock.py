@@ -1,0 +1,84 @@
+"""One writer a directory: the living keep it, the dead do not, wherever they lived."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from twoclocks.store.lock import LockedError, WriterLock, is_held
+
+FORK = multiprocessing.get_context("fork")
+
+
+def hold(folder: Path, ready: object) -> None:
+    with WriterLock(folder):
+        ready.set()  # type: ignore[attr-defined]
+        time.sleep(60)
+
+
+def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
+    with WriterLock(tmp_path):
+        assert is_held(tmp_path)
+        with pytest.raises(LockedError, match=f"process {os.getpid()} on {socket.gethostname()} writes it"):
+            WriterLock(tmp_path).__enter__()
+    assert not is_held(tmp_path) and list(tmp_path.iterdir()) == []
+    with WriterLock(tmp_path):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_taken_over_with_a_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ready = FORK.Event()
+    child = FORK.Process(target=hold, args=(tmp_path, ready))
+    child.start()
+    assert ready.wait(10)
+    with pytest.raises(LockedError, match=f"process {child.pid} "):
+        WriterLock(tmp_path).__enter__()
+    child.kill()
+    child.join()
+    assert (tmp_path / "lock").exists()
+    with caplog.at_level(logging.INFO, "twoclocks"), WriterLock(tmp_path) as lock:
+        lock.check()
+        assert json.loads((tmp_path / "lock").read_text())["process"] == os.getpid()
+    assert f"process {child.pid} on {socket.gethostname()} left its lock behind; taken over" in caplog.text
+
+
+def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_not(tmp_path: Path) -> None:
+    """Over a shared disk whose locks do not reach from machine to machine only the heartbeat tells."""
+    (tmp_path / "lock").write_text(json.dumps({"process": 5, "host": "elsewhere", "token": "x"}))
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(0.02):
+            os.utime(tmp_path / "lock")
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    with pytest.raises(LockedError, match="process 5 on elsewhere writes it"):
+        WriterLock(tmp_path, silence=2).__enter__()
+    done.set()
+    thread.join()
+    begin = time.monotonic()
+    with WriterLock(tmp_path, silence=0.3):
+        assert time.monotonic() - begin >= 0.3
+
+
+def test_the_holder_shows_life_and_notices_that_it_lost_the_lock(tmp_path: Path) -> None:
+    with WriterLock(tmp_path, beat=0.02) as lock:
+        seen = (tmp_path / "lock").stat().st_mtime_ns
+        time.sleep(0.2)
+        assert (tmp_path / "lock").stat().st_mtime_ns > seen
+        lock.check()
+        (tmp_path / "lock").write_text(json.dumps({"process": 5, "host": "elsewhere", "token": "x"}))
+        with pytest.raises(LockedError, match="process 5 on elsewhere took it over"):
+            lock.check()
+    assert (tmp_path / "lock").exists()  # it is the other's now
