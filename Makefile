@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-crash lint docs clean
 
 demo: $(READY)
 	rm -rf demo
@@ -11,6 +11,10 @@ demo: $(READY)
 
 test: $(READY) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The crash campaigns whole, about ten minutes; their short form is part of `make test`.
+test-crash: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/crash/everything.py --out results/reliability.json
 
 lint: $(READY)
 	$(BIN)/ruff check .

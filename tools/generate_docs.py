@@ -15,7 +15,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from twoclocks.core.config import describe
 from twoclocks.report.listing import list_rows
+from twoclocks.sweeps import EXECUTORS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "twoclocks"
@@ -114,6 +116,75 @@ def rules_speed() -> str:
     return f"{as_table(rows)}\n\n{where}"
 
 
+def executors_table() -> str:
+    """Every executor with its settings."""
+    rows = [
+        {
+            "executor": name,
+            "what it is": first_sentence(cls),
+            "setting": f"`executor.{key}`",
+            "default": value,
+            "for": help,
+        }
+        for name, cls in EXECUTORS.items()
+        for key, _, value, help in describe(cls)
+    ]
+    return as_table(rows)
+
+
+def first_sentence(cls: type) -> str:
+    return (cls.__doc__ or "").split("\n")[0]
+
+
+def reliability() -> str:
+    """What the crash campaigns counted."""
+    result = json.loads((ROOT / "results" / "reliability.json").read_text(encoding="utf-8"))
+    rows = [
+        {"campaign": row["campaign"], **{key: f"{row[key]:,}" for key in ("tried", "equal", "detected", "wrong")}}
+        for row in result["runs"]
+    ]
+    minutes = sum(row["seconds"] for row in result["runs"]) / 60
+    where = (
+        f"`{result['command']}`, {minutes:.0f} minutes on two cores ([reliability.json](../results/reliability.json))."
+    )
+    return f"{as_table(rows)}\n\n{where}"
+
+
+def resume_gpu() -> str:
+    """Clocks of runs that were killed on a GPU, beside those that were not."""
+    result = json.loads((ROOT / "results" / "resume_gpu.json").read_text(encoding="utf-8"))
+    rows = []
+    for run in result["runs"]:
+        clocks = {name: f"{run[name]['lower']:,.0f}–{run[name]['upper']:,.0f}" for name in ("tau_rule", "tau_mem")}
+        begun = ", ".join(f"{step:,}" for step in run["sittings"])
+        row = {"preset": run["preset"], "killed": f"{run['kills']} times", "began at step": begun}
+        losses = {f"last {name}": f"{value:.4f}" for name, value in run["last_losses"].items()}
+        rows.append({**row, **clocks, **losses, "weights": f"`{run['weights'][:8]}`"})
+    where = f"{result['machine']['name']}, `{result['command']}` ([resume_gpu.json](../results/resume_gpu.json))."
+    return f"{as_table(rows)}\n\n{where}"
+
+
+def sweep_speed() -> str:
+    """The overhead of a sweep, and cells side by side on one GPU."""
+    result = json.loads((ROOT / "results" / "sweeps_speed.json").read_text(encoding="utf-8"))
+    empty, planned = result["empty_cell"], result["planning"]
+    words = (
+        f"An empty cell (one step, one evaluation) takes {empty['median_seconds']:.2f} s from order to result in a "
+        f"warm pool (median of {empty['cells']}, the longest {empty['largest_seconds']:.2f} s); "
+        f"{planned['cells']:,} cells are planned in {planned['plan_seconds']:.2f} s "
+        f"and listed in {planned['list_seconds']:.2f} s."
+    )
+    rows = [
+        {"cells at a time on one GPU": str(row["at_a_time"]), "cells an hour": f"{row['cells_an_hour']:,}"}
+        for row in result["side_by_side"]
+    ]
+    where = (
+        f"{result['machine']['name']} host, `{result['command']}` ([sweeps_speed.json](../results/sweeps_speed.json))."
+    )
+    about = "DiT-mini cells of 500 steps and 6 evaluations of 1,024 samples, the start of the pool included:"
+    return f"{words}\n\n{about}\n\n{as_table(rows)}\n\n{where}"
+
+
 def as_table(rows: list[dict[str, str]]) -> str:
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -127,6 +198,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "reproduced": reproduced,
     "demo seeds": demo_seeds,
     "demo time": demo_time,
+    "executors": executors_table,
 }
 
 

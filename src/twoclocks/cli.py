@@ -13,10 +13,18 @@ from typing import Any, NoReturn
 from twoclocks import __version__
 from twoclocks.core.errors import UserError
 
-EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_DAMAGED, EXIT_INTERRUPTED = 2, 3, 4, 5, 6, 130
-FLAGS = ("--json", "--fork", "--help", "-h")  # words that take no value
+EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_DAMAGED, EXIT_FAILED, EXIT_INTERRUPTED = (
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    130,
+)
+FLAGS = ("--json", "--fork", "--plan", "--status", "--help", "-h")  # words that take no value
 DEMO_PRESETS = ("demo", "demo-gpt")
-LISTS = ("presets", "rules", "encodings", "models", "objectives", "metrics", "settings")
+LISTS = ("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "settings")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -79,18 +87,18 @@ class SpokenLines(logging.Handler):
 
 
 def with_preset(words: list[str]) -> list[str]:
-    """``run`` with its preset in front, wherever it stands, and no name for the default one.
+    """``run`` and ``sweep`` with their file in front, wherever it stands, and no name for the default preset.
 
-    The parser would take the value of a setting that it does not know for the preset.
+    The parser would take the value of a setting that it does not know for the file.
     """
-    if words[:1] != ["run"]:
+    if words[:1] not in (["run"], ["sweep"]):
         return words
     place = 1
     while place < len(words) and words[place].startswith("-"):
         alone = "=" in words[place] or words[place] in FLAGS
         place += 1 if alone else 2
-    preset = words[place : place + 1] or [""]
-    return ["run", *preset, *words[1:place], *words[place + 1 :]]
+    file = words[place : place + 1] or [""]
+    return [words[0], *file, *words[1:place], *words[place + 1 :]]
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -137,6 +145,19 @@ def make_parser() -> argparse.ArgumentParser:
         "--checkpoint-seconds", type=float, default=30, metavar="S", help="what a crash may cost (default: 30)"
     )
     run.add_argument("--json", action="store_true", help="print the result as JSON")
+
+    sweep = add("sweep", sweep_command, "train all cells of a grid of settings, here or on a cluster", True)
+    sweep.add_argument("spec", metavar="SPEC.yaml", help="base, grid and seeds; see docs/sweeps.md")
+    sweep.add_argument("--out", type=Path, help="folder for cells and table (default: sweeps/NAME)")
+    sweep.add_argument(
+        "--executor", default="local", metavar="NAME", help="local (default) or ray; --executor.KEY sets"
+    )
+    sweep.add_argument("--workers", type=int, default=0, metavar="N", help="cells at a time (default: as many as fit)")
+    sweep.add_argument("--retries", type=int, default=3, metavar="N", help="tries after the first (default: 3)")
+    sweep.add_argument("--checkpoint-seconds", type=float, default=30, metavar="S", help="what a crash may cost")
+    sweep.add_argument("--plan", action="store_true", help="list the cells and run nothing")
+    sweep.add_argument("--status", action="store_true", help="say where the cells stand and run nothing")
+    sweep.add_argument("--json", action="store_true", help="print the status as JSON")
 
     clocks = add("clocks", clocks_command, "print the clocks of finished or running runs")
     clocks.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or folders of them")
@@ -195,6 +216,31 @@ def run_command(arguments: argparse.Namespace) -> None:
         print(f"Run: {done.path}")
 
 
+def sweep_command(arguments: argparse.Namespace) -> int:
+    from twoclocks.report.console import show_rows, watch_sweep
+    from twoclocks.sweeps import Sweep, executor_of, read_plan, run_sweep
+
+    executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
+    plan = read_plan(Path(arguments.spec), overrides)
+    sweep = Sweep(plan, arguments.out if arguments.out is not None else Path("sweeps") / plan.name)
+    if not arguments.plan and not arguments.status:
+        with watch_sweep() as look:
+            sweep = run_sweep(
+                plan,
+                sweep.root,
+                executor,
+                look,
+                retries=arguments.retries,
+                checkpoint_seconds=arguments.checkpoint_seconds,
+            )
+    if arguments.json:
+        print(json.dumps(sweep.status(), indent=2))
+    else:
+        show_rows(sweep.lines())
+        print(sweep.summary())
+    return EXIT_FAILED if sweep.counts()["failed"] else 0
+
+
 def clocks_command(arguments: argparse.Namespace) -> None:
     from twoclocks.experiment import load_run
     from twoclocks.report.console import show_clocks
@@ -231,9 +277,10 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
 def list_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_rows
-    from twoclocks.report.listing import list_rows
+    from twoclocks.report.listing import list_rows, registry_rows
+    from twoclocks.sweeps import EXECUTORS
 
-    rows = list_rows(arguments.kind)
+    rows = registry_rows(EXECUTORS) if arguments.kind == "executors" else list_rows(arguments.kind)
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import campaigns
+import power
 import pytest
+import sweep_campaigns
 
 
 def test_kill_at_disk_calls(tmp_path: Path) -> None:
@@ -30,3 +32,19 @@ def test_damage_is_never_used(tmp_path: Path, kind: str, count: int) -> None:
 def test_disk_errors_are_clear_and_lose_nothing(tmp_path: Path) -> None:
     for tally in campaigns.disk_errors(tmp_path, every=11):
         tally.check()
+
+
+def test_workers_of_a_sweep_are_killed(tmp_path: Path) -> None:
+    sweep_campaigns.workers_killed(tmp_path, workers=4, cells=32).check()
+
+
+def test_a_sweep_is_killed(tmp_path: Path) -> None:
+    sweep_campaigns.sweeps_killed(tmp_path, kills=2).check()
+
+
+def test_power_cuts(tmp_path: Path) -> None:
+    power.power_cuts(tmp_path, every=5).check()
+
+
+def test_what_a_run_counts_on_is_on_disk(tmp_path: Path) -> None:
+    assert power.lost_rows(tmp_path) == 0

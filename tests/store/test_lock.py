@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from twoclocks.store import lock
 from twoclocks.store.lock import LockedError, WriterLock, is_held
 
 FORK = multiprocessing.get_context("fork")
@@ -46,13 +47,15 @@ def test_the_lock_of_a_killed_process_is_taken_over_with_a_line(
     child.kill()
     child.join()
     assert (tmp_path / "lock").exists()
-    with caplog.at_level(logging.INFO, "twoclocks"), WriterLock(tmp_path) as lock:
-        lock.check()
+    with caplog.at_level(logging.INFO, "twoclocks"), WriterLock(tmp_path) as held:
+        held.check()
         assert json.loads((tmp_path / "lock").read_text())["process"] == os.getpid()
     assert f"process {child.pid} on {socket.gethostname()} left its lock behind; taken over" in caplog.text
 
 
-def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_not(tmp_path: Path) -> None:
+def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over a shared disk whose locks do not reach from machine to machine only the heartbeat tells."""
     (tmp_path / "lock").write_text(json.dumps({"process": 5, "host": "elsewhere", "token": "x"}))
     done = threading.Event()
@@ -63,22 +66,27 @@ def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_no
 
     thread = threading.Thread(target=beat)
     thread.start()
+    monkeypatch.setattr(lock, "SILENCE", 2)
     with pytest.raises(LockedError, match="process 5 on elsewhere writes it"):
-        WriterLock(tmp_path, silence=2).__enter__()
+        WriterLock(tmp_path).__enter__()
     done.set()
     thread.join()
     begin = time.monotonic()
-    with WriterLock(tmp_path, silence=0.3):
+    monkeypatch.setattr(lock, "SILENCE", 0.3)
+    with WriterLock(tmp_path):
         assert time.monotonic() - begin >= 0.3
 
 
-def test_the_holder_shows_life_and_notices_that_it_lost_the_lock(tmp_path: Path) -> None:
-    with WriterLock(tmp_path, beat=0.02) as lock:
+def test_the_holder_shows_life_and_notices_that_it_lost_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "BEAT", 0.02)
+    with WriterLock(tmp_path) as held:
         seen = (tmp_path / "lock").stat().st_mtime_ns
         time.sleep(0.2)
         assert (tmp_path / "lock").stat().st_mtime_ns > seen
-        lock.check()
+        held.check()
         (tmp_path / "lock").write_text(json.dumps({"process": 5, "host": "elsewhere", "token": "x"}))
         with pytest.raises(LockedError, match="process 5 on elsewhere took it over"):
-            lock.check()
+            held.check()
     assert (tmp_path / "lock").exists()  # it is the other's now

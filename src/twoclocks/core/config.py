@@ -42,7 +42,7 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
     """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
+        hints = type_hints(type(self))
         for item in fields(self):
             value = coerce(getattr(self, item.name), hints[item.name], item.name)
             check_limits(value, item)
@@ -51,6 +51,12 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
 
     def check(self) -> None:  # noqa: B027
         """Override for conditions that involve several fields; raise SettingError."""
+
+
+@cache
+def type_hints(cls: type) -> dict[str, Any]:
+    """Types of a class's fields, resolved once: a sweep builds thousands of settings."""
+    return get_type_hints(cls)
 
 
 def check_limits(value: object, item: Field[Any]) -> None:
@@ -81,6 +87,10 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
         if value not in arguments:
             raise SettingError(name, value, f"use one of {', '.join(map(str, arguments))}")
         return value
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise SettingError(name, value, f"use a mapping, for example {{KEY: {value}}}")
+        return dict(value)
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise SettingError(name, value, f"use a list, for example [{value}]")
@@ -120,7 +130,7 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
         if len(missing) > 1:
             words = "they are missing and have no defaults; give them values"
         raise UserError(f"{', '.join(missing)}: {words}")
-    hints = get_type_hints(cls)
+    hints = type_hints(cls)  # type: ignore[arg-type]  # every class can be hashed
     arguments = {
         name: build_field(item, hints[name], mapping[name], f"{prefix}{name}")
         for name, item in known.items()
@@ -174,7 +184,7 @@ def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
     rows = []
     for item in fields(cls):
         key = f"{path}.{item.name}" if path else item.name
-        hint = get_type_hints(cls)[item.name]
+        hint = type_hints(cls)[item.name]
         if isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
             rows += describe(hint, key)
             continue

@@ -135,6 +135,11 @@ def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[
     """
     change = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
     base = read_preset(preset if preset is not None else DEFAULT_PRESET)
+    return build_settings(base, change, [Path(preset).stem] if preset is not None else [])
+
+
+def build_settings(base: Mapping[str, Any], change: Mapping[str, Any], words: Sequence[str] = ()) -> RunSettings:
+    """A preset's mapping with a change laid over it; ``words`` name the run where nothing else does."""
     mapping = merge(base, change)
     settings = build(RunSettings, mapping)
     rule = RULES.name_of(settings.rule)
@@ -143,5 +148,4 @@ def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[
         settings = replace(settings, description="")
     if "name" in mapping:
         return settings
-    words = [Path(preset).stem] if preset is not None else []
     return replace(settings, name="-".join([*words, rule] if replaced or not words else words))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -56,6 +58,33 @@ def numbers(progress: Progress) -> str:
     return f"{words}  {minutes}:{seconds:02d} left"
 
 
+class Shown(Protocol):
+    """What the display of a sweep needs to know of it."""
+
+    def summary(self) -> str: ...
+
+    def lines(self, states: Collection[str]) -> list[dict[str, str]]: ...
+
+
+@contextmanager
+def watch_sweep() -> Iterator[Callable[[Shown], None]]:
+    """A live table of what runs on a terminal, a line whenever the counts change elsewhere; on stderr."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        said = ""
+
+        def print_changes(sweep: Shown) -> None:
+            nonlocal said
+            if sweep.summary() != said:
+                said = sweep.summary()
+                console.print(said, highlight=False, soft_wrap=True)
+
+        yield print_changes
+        return
+    with Live(console=console, refresh_per_second=2) as live:
+        yield lambda sweep: live.update(table_of(sweep.lines(("running", "failed")), title=sweep.summary()))
+
+
 def wide_console() -> Console:
     """As wide as the terminal; in files and pipes, wide enough that tables stay readable."""
     return Console() if sys.stdout.isatty() else Console(width=120)
@@ -94,9 +123,13 @@ def show_findings(found: Sequence[Findings]) -> None:
 
 
 def show_rows(rows: Sequence[dict[str, str]]) -> None:
-    table = Table(box=SIMPLE_HEAD)
+    wide_console().print(table_of(rows))
+
+
+def table_of(rows: Sequence[dict[str, str]], title: str | None = None) -> Table:
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
     for number, heading in enumerate(rows[0] if rows else ()):
         table.add_column(heading, overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row.values()))
-    wide_console().print(table)
+    return table

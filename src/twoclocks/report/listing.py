@@ -32,10 +32,12 @@ def list_rows(kind: str) -> Rows:
     if kind == "rules":
         return rule_rows()
     registries: dict[str, Registry[Any]] = {"encodings": ENCODINGS, "objectives": OBJECTIVES}
-    return [
-        {"name": name, "what it is": first_line(cls), "settings": arguments(cls)}
-        for name, cls in registries[kind].items()
-    ]
+    return registry_rows(registries[kind])
+
+
+def registry_rows(registry: Registry[Any]) -> Rows:
+    """Every member with its first sentence and its settings."""
+    return [{"name": name, "what it is": first_line(cls), "settings": arguments(cls)} for name, cls in registry.items()]
 
 
 def first_line(cls: type) -> str:

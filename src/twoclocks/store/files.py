@@ -135,10 +135,9 @@ def append(path: Path, data: bytes, size: int) -> None:
 
 
 def cut(path: Path, size: int) -> None:
-    """Only the first ``size`` bytes of a file stay."""
+    """Only the first ``size`` bytes of a file stay; the next append syncs this too."""
     with named_disk_errors(path), opened(path, os.O_WRONLY) as descriptor:
         disk.truncate(descriptor, size)
-        disk.sync(descriptor)
 
 
 def remove(path: Path) -> None:

@@ -35,8 +35,8 @@ class LockedError(UserError):
 class WriterLock:
     """Held while a directory is written: ``with WriterLock(folder) as lock: …``"""
 
-    def __init__(self, folder: Path, beat: float = BEAT, silence: float = SILENCE) -> None:
-        self.folder, self.path, self.beat, self.silence = folder, folder / "lock", beat, silence
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / "lock"
         self.token = secrets.token_hex(8)
         self._done = threading.Event()
 
@@ -75,15 +75,15 @@ class WriterLock:
         if not holder:
             return
         if holder.get("host") != socket.gethostname():
-            seen, until = os.fstat(self.descriptor).st_mtime_ns, time.monotonic() + self.silence
+            seen, until = os.fstat(self.descriptor).st_mtime_ns, time.monotonic() + SILENCE
             while time.monotonic() < until:
-                time.sleep(min(0.5, self.silence / 4))
+                time.sleep(min(0.5, SILENCE / 4))
                 if os.fstat(self.descriptor).st_mtime_ns != seen:
                     raise LockedError(f"{self.folder}: {words(holder)} writes it; wait for it or stop it")
         log.info(f"{self.folder}: {words(holder)} left its lock behind; taken over")
 
     def show_life(self) -> None:
-        while not self._done.wait(self.beat):
+        while not self._done.wait(BEAT):
             with contextlib.suppress(OSError):
                 os.utime(self.descriptor)
 

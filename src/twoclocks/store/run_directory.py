@@ -211,10 +211,11 @@ def refuse_links(path: Path) -> None:
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The folder itself if it is a run, else the runs directly inside it; if there are none, itself, for its error."""
+    """The folder itself if it is a run, else the runs inside it or, for a sweep, inside its cells; else itself."""
     if (folder / "manifest.json").exists():
         return [folder]
-    return sorted(path.parent for path in folder.glob("*/manifest.json")) or [folder]
+    inside = [*folder.glob("*/manifest.json"), *folder.glob("cells/*/manifest.json")]
+    return sorted(path.parent for path in inside) or [folder]
 
 
 def check_free(path: Path, besides: Collection[str] = ()) -> None:

@@ -12,9 +12,9 @@ from types import FrameType
 class StoppedError(KeyboardInterrupt):
     """The run was asked to stop. Not an ``Exception``: like Ctrl-C, it should pass through code that mends errors."""
 
-    def __init__(self, by: str, step: int = 0) -> None:
+    def __init__(self, by: str, step: int | None = None) -> None:
         self.by, self.step = by, step
-        super().__init__(f"stopped by {by} at step {step}")
+        super().__init__(f"stopped by {by}" + ("" if step is None else f" at step {step}"))
 
 
 class StopRequest:

@@ -1,0 +1,85 @@
+"""Where a cell stands, read off its folder: a sweep keeps no state of its own that could disagree with its runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from twoclocks.core.config import flat, to_mapping
+from twoclocks.core.errors import UserError
+from twoclocks.experiment.load import Run
+from twoclocks.store.lock import is_held
+from twoclocks.store.run_directory import RunDirectory
+from twoclocks.sweeps.grid import Cell
+
+State = Literal["waiting", "running", "unfinished", "finished", "diverged", "failed"]
+STATES: tuple[State, ...] = get_args(State)
+DONE = ("finished", "diverged")  # a run that diverged would diverge again
+
+
+@dataclass(frozen=True)
+class Standing:
+    state: State
+    step: int = 0
+    reason: str = ""
+
+
+def cell_path(root: Path, cell: Cell) -> Path:
+    return root / "cells" / cell.key
+
+
+def standing(path: Path) -> Standing:
+    """What the run directory of a cell says."""
+    try:
+        directory = RunDirectory(path)
+        if not directory.begun:
+            return Standing("running" if is_held(path) else "waiting")
+        status = directory.status()
+    except UserError as error:
+        return Standing("failed", reason=str(error))
+    word, reason = status["status"], status.get("reason", "")
+    if word in DONE:
+        return Standing(word, last_step(path), reason)
+    if is_held(path):
+        return Standing("running", last_step(path))
+    return Standing("failed" if word == "failed" else "unfinished", last_step(path), reason)
+
+
+def last_step(path: Path) -> int:
+    """Of the last evaluation; a look at the end of a file that somebody may be writing."""
+    try:
+        with (path / "timings.jsonl").open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - 1024))
+            lines = stream.read().split(b"\n")
+        return int(json.loads(lines[-2])["step"])
+    except (OSError, ValueError, IndexError, KeyError):
+        return 0
+
+
+def cell_row(root: Path, cell: Cell, found: Standing) -> dict[str, Any]:
+    """One row of the table: where the cell stands, its clocks as intervals, and all its settings."""
+    path = cell_path(root, cell)
+    row: dict[str, Any] = {"cell": cell.key, **vars(found)}
+    try:
+        clocks = Run(path).clocks() if found.state in DONE else None
+    except UserError as error:  # damaged, or diverged before the first evaluation
+        clocks, row["reason"] = None, str(error)
+    for name, onset in (("tau_rule", clocks and clocks.rule), ("tau_mem", clocks and clocks.memory)):
+        row[f"{name}_lower"] = onset.lower if onset else None
+        row[f"{name}_upper"] = onset.upper if onset and onset.status != "right-censored" else None
+        row[f"{name}_status"] = onset.status if onset else None
+    window = clocks.window if clocks else None
+    row["verdict"] = clocks.verdict if clocks else None
+    row["window_begin"] = window[0] if window else None
+    row["window_end"] = window[1] if window and window[1] != float("inf") else None
+    settings = cell.settings
+    row["copy_chance"] = settings.rule.copy_chance(settings.data.n)
+    row["seconds"] = Run(path).status.get("seconds") if found.state in DONE else None
+    return row | {key: plain(value) for key, value in flat(to_mapping(settings)).items()}
+
+
+def plain(value: Any) -> Any:
+    """Lists as JSON text: one type a column, in every format."""
+    return json.dumps(value) if isinstance(value, list) else value

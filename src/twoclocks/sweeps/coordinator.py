@@ -1,0 +1,194 @@
+"""A sweep from its plan to its table: what is finished is skipped, what fails is tried again and then reported."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from twoclocks.core.config import to_mapping
+from twoclocks.core.errors import UserError
+from twoclocks.experiment.load import Run
+from twoclocks.experiment.session import CHECKPOINT_SECONDS
+from twoclocks.store.files import make_folder, write_atomic
+from twoclocks.store.lock import WriterLock
+from twoclocks.store.run_directory import now
+from twoclocks.store.seals import seal_document
+from twoclocks.sweeps.cells import DONE, STATES, Standing, cell_path, cell_row, standing
+from twoclocks.sweeps.executors import Ended, Executor, Order, Pool
+from twoclocks.sweeps.grid import Cell, Plan
+from twoclocks.sweeps.table import write_table
+from twoclocks.training.stopping import StopRequest
+
+RETRIES = 3
+LOOK = 0.5  # seconds between two looks at what runs
+PATIENCE = 2.0  # seconds before a cell that another process writes is tried again
+
+
+@dataclass
+class Sweep:
+    """A sweep in its folder: the plan, where every cell stands, and what became of those that failed."""
+
+    plan: Plan
+    root: Path
+    failures: dict[str, str] = field(default_factory=dict)  # key to reason, of cells given up
+    attempts: Counter[str] = field(default_factory=Counter)
+    busy: set[str] = field(default_factory=set)  # cells that were given to a pool
+
+    def standings(self) -> dict[str, Standing]:
+        return {cell.key: self.standing(cell) for cell in self.plan.cells}
+
+    def standing(self, cell: Cell) -> Standing:
+        if cell.key in self.failures:
+            return Standing("failed", reason=self.failures[cell.key])
+        found = standing(cell_path(self.root, cell))
+        if cell.key in self.busy and found.state not in DONE:
+            return Standing("running", found.step)
+        return found
+
+    def counts(self) -> Counter[str]:
+        return Counter(found.state for found in self.standings().values())
+
+    def status(self) -> dict[str, Any]:
+        """All that is known, for ``--json``."""
+        known = self.standings()
+        return {
+            "name": self.plan.name,
+            "path": str(self.root),
+            "counts": dict(Counter(found.state for found in known.values())),
+            "cells": [
+                {"cell": cell.key, **vars(known[cell.key]), "steps": cell.settings.training.steps, **cell.point}
+                for cell in self.plan.cells
+            ],
+        }
+
+    def lines(self, states: Collection[str] = STATES) -> list[dict[str, str]]:
+        """One line a cell, for people: those in the given states, without columns that would be empty."""
+        lines = []
+        for cell, found in zip(self.plan.cells, self.standings().values(), strict=True):
+            if found.state not in states:
+                continue
+            line = {"cell": cell.key, **{key: str(value) for key, value in cell.point.items()}, "state": found.state}
+            line["step"] = f"{found.step:,}/{cell.settings.training.steps:,}"
+            line |= {"τ_rule": "", "τ_mem": "", "window": "", "reason": found.reason}
+            if found.state in DONE:
+                with contextlib.suppress(UserError):
+                    clocks = Run(cell_path(self.root, cell)).clocks()
+                    line |= {"τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory), "window": str(clocks)}
+            lines.append(line)
+        filled = {key for line in lines for key, value in line.items() if value}
+        return [{key: value for key, value in line.items() if key in filled} for line in lines]
+
+    def summary(self) -> str:
+        counts = self.counts()
+        words = ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])
+        return f"{self.plan.name}: {len(self.plan.cells):,} cells: {words}. In {self.root}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [cell_row(self.root, cell, self.standing(cell)) for cell in self.plan.cells]
+
+
+Look = Callable[[Sweep], None]
+
+
+def run_sweep(
+    plan: Plan,
+    root: Path,
+    executor: Executor,
+    look: Look = lambda sweep: None,
+    *,
+    retries: int = RETRIES,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Sweep:
+    """Run every cell that is not finished; in the end the table in ``root`` has one row a cell, whatever it came to."""
+    sweep = Sweep(plan, root)
+    make_folder(root / "cells")
+    with WriterLock(root):
+        write_atomic(root / "sweep.json", seal_document(description(plan)))
+        waiting = [cell for cell in plan.cells if sweep.standing(cell).state not in DONE]
+        if waiting:
+            devices = {cell.settings.training.device.partition(":")[0] for cell in waiting}
+            # The pool comes first: Ray puts a handler of its own in the place of whatever hears SIGTERM.
+            with executor.open("cuda" if "cuda" in devices else "cpu", root) as pool, StopRequest() as stop:
+                Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, look)
+        write_table(sweep.rows(), root)
+        look(sweep)
+    return sweep
+
+
+def description(plan: Plan) -> dict[str, Any]:
+    """What a person who finds the folder wants to know: which cell is which."""
+    shared = to_mapping(plan.cells[0].settings)
+    cells = {cell.key: cell.point for cell in plan.cells}
+    return {"name": plan.name, "description": plan.description, "written": now(), "first": shared, "cells": cells}
+
+
+class Dispatch:
+    """Gives cells to a pool until each is done or given up.
+
+    A cell gets 1 + ``retries`` tries. One that ran out of memory gets one more, alone, when all others are done; so
+    does, as its last, one whose process was killed, since that may have been the system's answer to a lack of memory.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        pool: Pool,
+        waiting: list[Cell],
+        retries: int,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.sweep, self.pool, self.retries, self.checkpoint_seconds = sweep, pool, retries, checkpoint_seconds
+        self.cells = {cell.key: cell for cell in waiting}
+        self.queue, self.alone = deque(self.cells), deque[str]()
+        self.later: dict[str, float] = {}  # cells that another process writes, and when to try them again
+        self.isolated: set[str] = set()  # cells that had their try alone
+
+    def run(self, stop: StopRequest, look: Look) -> None:
+        running = self.sweep.busy
+        looked = 0.0
+        while self.queue or self.alone or self.later or running:
+            self.queue.extend(key for key, when in self.later.items() if when <= time.monotonic())
+            self.later = {key: when for key, when in self.later.items() if when > time.monotonic()}
+            while self.queue and len(running) < self.pool.capacity:
+                self.give(self.queue.popleft(), alone=False)
+            if self.alone and not (running or self.queue or self.later):
+                self.give(self.alone.popleft(), alone=True)
+            if not running:
+                time.sleep(0.1)  # all that is left is written by others
+            for ended in self.pool.wait(LOOK):
+                running.discard(ended.key)
+                self.judge(ended)
+            stop.check()
+            if time.monotonic() - looked > LOOK:
+                look(self.sweep)
+                looked = time.monotonic()
+
+    def give(self, key: str, alone: bool) -> None:
+        cell = self.cells[key]
+        self.sweep.attempts[key] += 1
+        self.sweep.busy.add(key)
+        if alone:
+            self.isolated.add(key)
+        out = str(cell_path(self.sweep.root, cell).absolute())
+        self.pool.start(Order(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone))
+
+    def judge(self, ended: Ended) -> None:
+        key, tried = ended.key, self.sweep.attempts[ended.key]
+        if ended.outcome in DONE:
+            return
+        if ended.outcome == "busy":
+            self.sweep.attempts[key] -= 1
+            self.later[key] = time.monotonic() + PATIENCE
+        elif ended.outcome == "memory" and key not in self.isolated:
+            self.alone.append(key)
+        elif ended.outcome != "memory" and tried < self.retries:
+            self.queue.append(key)
+        elif ended.outcome != "memory" and tried == self.retries:
+            (self.alone if ended.outcome == "lost" else self.queue).append(key)
+        else:
+            self.sweep.failures[key] = ended.reason

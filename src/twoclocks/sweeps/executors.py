@@ -1,0 +1,91 @@
+"""Where cells run: an executor opens a pool, a pool runs one order at a time in each of its places.
+
+A new executor is one registered class; ``twoclocks.sweeps.coordinator`` knows nothing but what stands here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoclocks.core.config import Settings, build, parse_overrides, setting
+from twoclocks.core.registry import Registry
+
+
+@dataclass(frozen=True)
+class Order:
+    """One cell to be run: everything as plain text and numbers, to be sent anywhere."""
+
+    key: str
+    settings: dict[str, Any]
+    out: str
+    checkpoint_seconds: float
+    alone: bool = False  # with a whole device to itself
+
+    def as_json(self) -> dict[str, Any]:
+        return vars(self)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of an order: a word from ``work``, or ``lost`` where the process died before it could say one."""
+
+    key: str
+    outcome: str
+    reason: str = ""
+
+
+class Pool(ABC):
+    """Runs orders; made by an executor, closed by its context."""
+
+    capacity: int  # orders at a time
+
+    @abstractmethod
+    def start(self, order: Order) -> None: ...
+
+    @abstractmethod
+    def wait(self, seconds: float) -> list[Ended]:
+        """Orders that ended, as soon as there are any; none after ``seconds``."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ask what still runs to stop, with all it did stored, and release everything."""
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Executor(Settings):
+    """Settings of every executor."""
+
+    workers: int = setting(0, "cells at a time; 0: as many as fit", at_least=0, at_most=4096)
+    cells_per_gpu: int = setting(4, "cells that share a GPU", at_least=1, at_most=64)
+
+    @abstractmethod
+    def open(self, device: str, root: Path) -> Pool:
+        """A pool for cells that train on ``device`` (cpu or cuda) and store below ``root``."""
+
+
+EXECUTORS: Registry[Executor] = Registry("executor", Executor)
+
+
+def executor_of(name: str, workers: int, words: Sequence[str]) -> tuple[Executor, list[str]]:
+    """The executor that a command line asks for, and the words that are about the cells."""
+    mine: list[str] = []
+    rest: list[str] = []
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        target = mine if word.startswith("--executor.") else rest
+        target.append(word)
+        if "=" not in word and queue:
+            target.append(queue.pop(0))
+    section = parse_overrides(mine).get("executor", {})
+    return build(EXECUTORS.get(name), {"workers": workers, **section}, "executor"), rest

@@ -1,0 +1,136 @@
+"""Which runs: a grid over any settings, crossed with seeds, expanded to cells that are named by what they are.
+
+name: law                                   # default: the file's own name
+base: p1-gpt                                # a preset, or a YAML file beside this one
+set: {training.steps: 4000}                 # what all cells share
+grid:
+  data.n: [256, 512, 1024]                  # a list
+  rule.group: {from: 2, to: 4}              # whole numbers, both ends included
+  training.learning_rate: {from: 1e-5, to: 1e-3, count: 5, spacing: log}
+seeds: {training: 3, data: [0, 1]}          # initial weights × data, crossed with everything
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.experiment.settings import DEFAULT_PRESET, RunSettings, build_settings, read_preset
+
+MOST = 100_000  # cells
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSettings(Settings):
+    """What stands in the file of a sweep."""
+
+    name: str = setting("", "a label; also the name of its folder")
+    description: str = setting("", "one sentence for people")
+    base: str = setting(DEFAULT_PRESET, "a preset, or a YAML file beside this one")
+    set: dict[str, Any] | None = setting(None, "settings that all cells share, by dotted name")
+    grid: dict[str, Any] | None = setting(None, "lists or ranges of settings, by dotted name; all are crossed")
+    seeds: dict[str, Any] | None = setting(None, "seeds to cross: training, data, evaluation; a number or a list")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    key: str  # names its folder
+    point: dict[str, Any]  # where it lies in the grid, by dotted name
+    settings: RunSettings
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep's name and all its cells."""
+
+    name: str
+    description: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def axes(self) -> list[str]:
+        """The settings in which cells differ."""
+        return list(self.cells[0].point)
+
+
+def read_plan(path: Path, overrides: Sequence[str] = ()) -> Plan:
+    """The cells of a sweep file; ``--data.n 512`` changes what all cells share."""
+    mapping = read_yaml(path)
+    chosen = build(SweepSettings, {"name": path.stem, **mapping})
+    return make_plan(chosen, path.parent, parse_overrides(overrides))
+
+
+def make_plan(chosen: SweepSettings, beside: Path = Path(), change: Mapping[str, Any] | None = None) -> Plan:
+    axes = {key: values(key, value) for key, value in (chosen.grid or {}).items()}
+    axes |= {f"{section}.seed": seeds(section, value) for section, value in (chosen.seeds or {}).items()}
+    count = math.prod(len(found) for found in axes.values())
+    if not count <= MOST:
+        raise SettingError("grid", f"{count:,} cells", f"use at most {MOST:,}")
+    # One thread a cell: several share the machine, and the last bits must not depend on how many.
+    base = merge(read_preset(chosen.base, beside), {"name": chosen.name, "description": chosen.description})
+    shared = merge(nested({"training.threads": 1}), merge(nested(chosen.set or {}), change or {}))
+    cells: dict[str, Cell] = {}
+    for combination in itertools.product(*axes.values()):
+        point = dict(zip(axes, combination, strict=True))
+        try:
+            settings = build_settings(base, merge(shared, nested(point)))
+        except UserError as error:
+            where = ", ".join(f"{key} = {value}" for key, value in point.items())
+            raise UserError(f"{error} (in the cell {where})" if where else str(error)) from None
+        cell = Cell(settings.key(), point, settings)
+        if cell.key in cells:
+            twin = cells[cell.key].point
+            raise UserError(f"grid: {point} and {twin} are the same run; remove one of them")
+        cells[cell.key] = cell
+    return Plan(chosen.name, chosen.description, tuple(cells.values()))
+
+
+def values(key: str, given: Any) -> list[Any]:
+    """The values of one axis: a list as it is, a range written out."""
+    if isinstance(given, list) and given:
+        return given
+    if isinstance(given, Mapping) and {"from", "to"} <= set(given):
+        return spread(key, given)
+    fix = "use a list such as [1, 2], or a range such as {from: 1, to: 9, step: 2} or {from: 1, to: 9, count: 3}"
+    raise SettingError(f"grid.{key}", given, fix)
+
+
+def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
+    """A range with both ends; whole ends give whole numbers."""
+    unknown = set(given) - {"from", "to", "step", "count", "spacing"}
+    first, last = given["from"], given["to"]
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (first, last, given.get("step", 1)))
+    if unknown or not numbers or not first <= last or ("step" in given and ("count" in given or given["step"] <= 0)):
+        raise SettingError(
+            f"grid.{key}", dict(given), "use from ≤ to, and step above 0 or count, with spacing for count"
+        )
+    whole = isinstance(first, int) and isinstance(last, int)
+    if "count" not in given:
+        step = given.get("step", 1)
+        found = [first + step * i for i in range(int((last - first) / step + 1e-9) + 1)]
+        return [round(x, 12) if isinstance(x, float) else x for x in found]
+    count, spacing = given["count"], given.get("spacing", "linear")
+    if not isinstance(count, int) or count < 2 or spacing not in ("linear", "log") or (spacing == "log" and first <= 0):
+        raise SettingError(
+            f"grid.{key}", dict(given), "use count of at least 2, and spacing linear, or log with from > 0"
+        )
+    places = [i / (count - 1) for i in range(count)]
+    found = [first + (last - first) * x if spacing == "linear" else first * (last / first) ** x for x in places]
+    return list(dict.fromkeys(round(x) if whole else float(f"{x:.12g}") for x in found))
+
+
+def seeds(section: str, given: Any) -> list[int]:
+    if section not in ("training", "data", "evaluation"):
+        raise SettingError(f"seeds.{section}", given, "use training, data or evaluation")
+    found = list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
+    if not isinstance(found, list) or not found or not all(isinstance(x, int) for x in found):
+        raise SettingError(f"seeds.{section}", given, "use a number of seeds, such as 3, or a list, such as [0, 1, 2]")
+    return found

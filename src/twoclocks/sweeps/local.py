@@ -1,0 +1,121 @@
+"""Executor ``local``: a process per cell on this machine, several at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoclocks.sweeps.executors import EXECUTORS, Ended, Executor, Order, Pool
+from twoclocks.sweeps.forge import GRACE
+
+
+@EXECUTORS.register("local")
+@dataclass(frozen=True, kw_only=True)
+class Local(Executor):
+    """A process per cell on this machine; on the CPU one a core, on GPUs several a device."""
+
+    def open(self, device: str, root: Path) -> LocalPool:
+        devices = gpu_count() if device == "cuda" else 0
+        fitting = devices * self.cells_per_gpu if device == "cuda" else core_count()
+        return LocalPool(self.workers or max(fitting, 1), devices)
+
+
+def core_count() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpu_count() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+class LocalPool(Pool):
+    """Talks to a forge; one that dies is replaced, and its orders are lost."""
+
+    def __init__(self, capacity: int, devices: int) -> None:
+        self.capacity, self.devices = capacity, devices
+        self.running: dict[str, int] = {}  # key to device
+        self.processes: dict[str, int] = {}  # key to process
+        self.buffer = b""
+        self.forge: subprocess.Popen[bytes] | None = None
+
+    def start(self, order: Order) -> None:
+        message: dict[str, Any] = order.as_json()
+        device = min(range(max(self.devices, 1)), key=list(self.running.values()).count)
+        if self.devices:
+            message["environment"] = {"CUDA_VISIBLE_DEVICES": visible_devices(self.devices)[device]}
+        self.running[order.key] = device
+        with contextlib.suppress(BrokenPipeError):  # then ``wait`` finds the forge dead, and the order lost
+            self.tell(message)
+
+    def tell(self, message: dict[str, Any]) -> None:
+        if self.forge is None:
+            # A session of its own: Ctrl-C in the terminal reaches the coordinator alone, which then asks to stop.
+            self.forge = subprocess.Popen(
+                [sys.executable, "-c", "from twoclocks.sweeps.forge import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+                bufsize=0,
+            )
+        assert self.forge.stdin is not None
+        self.forge.stdin.write(json.dumps(message).encode() + b"\n")
+
+    def wait(self, seconds: float) -> list[Ended]:
+        ended: list[Ended] = []
+        until = time.monotonic() + seconds
+        while not ended and self.running and self.forge is not None:
+            assert self.forge.stdout is not None
+            ready, _, _ = select.select([self.forge.stdout], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                break
+            data = os.read(self.forge.stdout.fileno(), 1 << 16)
+            if not data:
+                return self.forge_died()
+            *lines, self.buffer = (self.buffer + data).split(b"\n")
+            for message in map(json.loads, lines):
+                if "process" in message:
+                    self.processes[message["key"]] = message["process"]
+                else:
+                    ended.append(Ended(**message))
+                    self.running.pop(message["key"])
+                    self.processes.pop(message["key"])
+        return ended
+
+    def forge_died(self) -> list[Ended]:
+        assert self.forge is not None
+        self.forge.wait()
+        lost = [Ended(key, "lost", "the process that starts cells died") for key in self.running]
+        self.forge, self.buffer = None, b""
+        self.running.clear()
+        self.processes.clear()
+        return lost
+
+    def close(self) -> None:
+        """What still runs is asked to stop; its last word is of no interest any more."""
+        if self.forge is None:
+            return
+        assert self.forge.stdin is not None
+        self.forge.stdin.close()
+        self.forge.stdin = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.forge.communicate(timeout=GRACE + 10)
+        self.forge.kill()
+        self.forge.communicate()
+        self.forge = None
+
+
+def visible_devices(count: int) -> list[str]:
+    """Names of the GPUs that this process may use, in order."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(index) for index in range(count)]

@@ -1,0 +1,37 @@
+"""What a worker does with an order, wherever it runs: one cell, from settings to a finished directory."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+from twoclocks.core.config import build
+from twoclocks.core.errors import UserError
+from twoclocks.experiment.run import OutOfMemoryError, run
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.store.lock import LockedError
+from twoclocks.training.errors import DivergedError
+from twoclocks.training.stopping import StoppedError
+
+
+def work(order: dict[str, Any]) -> dict[str, str]:
+    """The outcome in a word: finished, diverged, memory, busy, stopped or failed; and the reason, if there is one."""
+    try:
+        settings = build(RunSettings, order["settings"])
+        run(settings, Path(order["out"]), checkpoint_seconds=order["checkpoint_seconds"])
+        return {"outcome": "finished"}
+    except DivergedError as error:
+        return {"outcome": "diverged", "reason": str(error)}
+    except OutOfMemoryError as error:
+        return {"outcome": "memory", "reason": str(error)}
+    except LockedError as error:
+        return {"outcome": "busy", "reason": str(error)}
+    except StoppedError as error:
+        return {"outcome": "stopped", "reason": str(error)}
+    except UserError as error:
+        return {"outcome": "failed", "reason": str(error)}
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        return {"outcome": "failed", "reason": f"{type(error).__name__}: {error} ({where})"}

@@ -1,0 +1,194 @@
+"""Two real Ray nodes on loopback with authentication on; one is killed in the middle, and nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from small_sweep import cell_contents, write_spec
+
+from twoclocks.core.config import to_mapping
+from twoclocks.core.errors import UserError
+from twoclocks.experiment import load_run
+from twoclocks.store import verify_tree
+from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
+from twoclocks.sweeps.executors import Order
+from twoclocks.sweeps.on_ray import enter, pack, unpack, work_on_cluster
+
+pytest.importorskip("ray")
+# 127.0.0.1 would be turned into the machine's own address.
+NODES = {"head": "127.0.0.2", "second": "127.0.0.3"}
+HEALTH = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "3",
+}
+
+
+def session_processes(session: int) -> list[int]:
+    """Living processes of a session: Ray's workers leave their group but not their session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(words[3]) == session and words[0] not in "ZX":
+                found.append(int(entry.name))
+    return found
+
+
+class Cluster:
+    """Two nodes in sessions of their own, with a token of their own; nothing outside its folder is touched."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tc", dir="/tmp"))  # short: a socket's path has 107 bytes
+        token = self.folder / "token"
+        token.write_text(secrets.token_hex(32))
+        token.chmod(0o600)
+        bare = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+        self.without_token = bare | {"HOME": str(self.folder), "RAY_USAGE_STATS_ENABLED": "0"}
+        self.environment = self.without_token | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+        try:
+            self.address = self.start("head", "--head", "--port=0", "--include-dashboard=false")
+            self.start("second", f"--address={self.address}")
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self, name: str, *words: str) -> str:
+        command = [str(Path(sys.executable).parent / "ray"), "start", "--block", f"--temp-dir={self.folder / name}"]
+        command += ["--num-cpus=1", "--object-store-memory=80000000", "--min-worker-port=0", "--max-worker-port=0"]
+        command += ["--disable-usage-stats", f"--node-ip-address={NODES[name]}", *words]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            node = subprocess.Popen(
+                command, env=self.environment | HEALTH, stdout=log, stderr=log, start_new_session=True
+            )
+        self.nodes[name] = node
+        written, until = self.folder / name / "ray_current_cluster", time.monotonic() + 60
+        while not (written.exists() and written.read_text().strip()):
+            assert node.poll() is None and time.monotonic() < until, (self.folder / f"{name}.log").read_text()
+            time.sleep(0.05)
+        return written.read_text().strip()
+
+    def processes(self, name: str) -> list[int]:
+        return session_processes(self.nodes[name].pid)
+
+    def kill(self, name: str) -> None:
+        """kill -9 of everything that belongs to a node."""
+        while found := self.processes(name):
+            for process in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            time.sleep(0.02)
+        self.nodes.pop(name).wait()
+
+    def close(self) -> None:
+        for name in list(self.nodes):
+            self.kill(name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def sweep(self, spec: Path, out: Path, *words: str, token: bool = True) -> subprocess.Popen[str]:
+        """The command line in a process of its own, as a user would give it."""
+        command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--executor", "ray"]
+        command += [f"--executor.address={self.address}", "--checkpoint-seconds", "0", *words]
+        environment = self.environment if token else self.without_token | {"RAY_NUM_REDIS_GET_RETRIES": "1"}
+        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.close()
+
+
+def writers(out: Path) -> set[int]:
+    """Processes that began a sitting of some cell."""
+    found: set[int] = set()
+    for path in out.glob("cells/*/manifest.json"):
+        try:
+            found |= {sitting["process"] for sitting in load_run(path.parent).status.get("sittings", [])}
+        except UserError:
+            continue  # just being written
+    return found
+
+
+def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
+    """Also: a driver without the token is kept out, and results can travel through the object store."""
+    long = {"training.steps": 400, "evaluation.steps": [0, *range(20, 401, 20)]}
+    spec = write_spec(tmp_path / "grid.yaml", set=long, grid={"data.n": [4, 6]}, seeds={"training": 2})
+    stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)
+    driver = cluster.sweep(spec, tmp_path / "out")
+    while not writers(tmp_path / "out") & set(cluster.processes("second")):
+        assert driver.poll() is None, driver.communicate()
+        time.sleep(0.05)
+    cluster.kill("second")
+    said = driver.communicate(timeout=120)
+    assert driver.returncode == 0, said
+    assert "4 finished" in said[0]
+    sittings = [len(load_run(path).status["sittings"]) for path in (tmp_path / "out" / "cells").iterdir()]
+    assert len(sittings) == 4 and max(sittings) > 1, "the kill came too late to interrupt a cell"
+    plan = read_plan(spec)
+    assert run_sweep(plan, tmp_path / "local", EXECUTORS.create("local", workers=2)).counts() == {"finished": 4}
+    assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "local")
+    assert all(findings.intact for findings in verify_tree(tmp_path / "out"))
+    refused = stranger.communicate(timeout=60)[1]
+    assert stranger.returncode == 2 and "cannot be entered" in refused and "RAY_AUTH_TOKEN" in refused
+    apart = cluster.sweep(spec, tmp_path / "apart", "--executor.storage", "object_store", "--training.seed", "0")
+    said = apart.communicate(timeout=120)
+    assert apart.returncode == 0, said
+    assert cell_contents(tmp_path / "apart") == cell_contents(tmp_path / "local")
+
+
+def test_authentication_cannot_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(UserError, match="RAY_AUTH_MODE: 'disabled' is not allowed"):
+        enter("")
+
+
+def test_a_parcel_holds_a_whole_run_and_nothing_else(tmp_path: Path) -> None:
+    plan = read_plan(write_spec(tmp_path / "one.yaml"))
+    run_sweep(plan, tmp_path / "out", EXECUTORS.create("local", workers=1))
+    cell = tmp_path / "out" / "cells" / plan.cells[0].key
+    (cell / "notes.txt").write_text("not ours")
+    parcel = pack(cell)
+    assert "notes.txt" not in parcel and list(parcel)[-1] == "status.json"
+    unpack(parcel, tmp_path / "copy")
+    assert load_run(tmp_path / "copy").clocks() == load_run(cell).clocks()
+    for name in ("../evil", "/etc/evil", "checkpoints/../../evil", "samples/step-000000001.json/x"):
+        with pytest.raises(UserError, match="not part of a run"):
+            unpack({**parcel, name: b""}, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    torn = {**parcel, "metrics.jsonl": parcel["metrics.jsonl"][:-5]}
+    with pytest.raises(UserError, match="arrived damaged"):
+        unpack(torn, tmp_path / "torn")
+    assert not load_run(tmp_path / "torn").directory.finished
+
+
+def test_a_worker_that_does_not_see_the_disk_sends_the_run_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ``auto`` decides on a node: the mark is looked for under the same path."""
+    plan = read_plan(write_spec(tmp_path / "one.yaml"))
+    order = Order(plan.cells[0].key, to_mapping(plan.cells[0].settings), str(tmp_path / "cell"), 30.0).as_json()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result, parcel = work_on_cluster(order, str(tmp_path / "no-such-mark"))
+    assert result == {"outcome": "finished"} and "manifest.json" in parcel and not (tmp_path / "cell").exists()
+    assert not list((tmp_path / f"twoclocks-{os.getuid()}").iterdir())  # the node keeps nothing
+    (tmp_path / "mark").touch()
+    assert work_on_cluster(order, str(tmp_path / "mark")) == ({"outcome": "finished"}, {})
+    assert pack(tmp_path / "cell")["metrics.jsonl"] == parcel["metrics.jsonl"]

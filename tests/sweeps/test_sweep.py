@@ -1,0 +1,168 @@
+"""A sweep on this machine: every cell once, whatever happens to the processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_sweep import cell_contents, write_spec
+
+from twoclocks.cli import EXIT_FAILED, EXIT_STOPPED, main
+from twoclocks.experiment import load_run, run
+from twoclocks.store import verify_tree
+from twoclocks.store.lock import WriterLock
+from twoclocks.sweeps import EXECUTORS, Sweep, read_plan, run_sweep
+from twoclocks.sweeps.executors import Executor, executor_of
+from twoclocks.sweeps.table import unified
+
+LOCAL = EXECUTORS.create("local", workers=2)
+
+
+def test_a_sweep_runs_every_cell_once_and_writes_the_same_numbers_as_single_runs(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    plan = read_plan(write_spec(tmp_path / "small.yaml", grid={"data.n": [4, 6]}, seeds={"training": 2}))
+    done = run_sweep(plan, tmp_path / "out", LOCAL)
+    assert done.counts() == {"finished": 4} and set(done.attempts.values()) == {1}
+    rows = parquet.read_table(tmp_path / "out" / "table.parquet").to_pylist()
+    with (tmp_path / "out" / "table.csv").open() as stream:
+        text = list(csv.DictReader(stream))
+    assert [row["cell"] for row in rows] == [row["cell"] for row in text] == [cell.key for cell in plan.cells]
+    for row, line, cell in zip(rows, text, plan.cells, strict=True):
+        single = run(cell.settings, tmp_path / "single" / cell.key)
+        clocks = load_run(tmp_path / "out" / "cells" / cell.key).clocks()
+        assert clocks == single.clocks()
+        assert (row["tau_mem_lower"], row["tau_mem_status"]) == (clocks.memory.lower, clocks.memory.status)
+        assert row["tau_mem_upper"] == (clocks.memory.upper if clocks.memory.status != "right-censored" else None)
+        assert (row["data.n"], row["training.seed"]) == (cell.settings.data.n, cell.settings.training.seed)
+        assert row["verdict"] == clocks.verdict and float(line["training.learning_rate"]) == 3e-3
+        assert json.loads(row["evaluation.steps"]) == [0, 5, 20, 40, 60]
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").rglob("*") if path.is_file()}
+    again = run_sweep(plan, tmp_path / "out", LOCAL)
+    assert not again.attempts and again.rows() == done.rows()  # finished cells are skipped
+    assert before == {
+        path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").rglob("*") if path.is_file()
+    }
+    wider = read_plan(write_spec(tmp_path / "small.yaml", grid={"data.n": [4, 6, 8]}, seeds={"training": 2}))
+    assert sum(run_sweep(wider, tmp_path / "out", LOCAL).attempts.values()) == 2  # a grid can grow
+    assert all(findings.intact for findings in verify_tree(tmp_path / "out"))
+
+
+def test_cells_that_diverge_do_not_fit_or_fail_cost_only_themselves(tmp_path: Path) -> None:
+    """Memory: tried again alone, once. A failure: tried as often as asked. Divergence is a result."""
+    grid = {"training.learning_rate": [3e-3, 1e30], "training.batch": [8, 10**6], "model.width": [16, 4096]}
+    spec = write_spec(tmp_path / "mixed.yaml", grid=grid)
+    plan = read_plan(spec)
+    wanted = {(3e-3, 8, 16): "finished", (1e30, 8, 16): "diverged", (3e-3, 10**6, 4096): "failed"}
+    chosen = [cell for cell in plan.cells if tuple(cell.point.values()) in wanted]
+    done = run_sweep(type(plan)(plan.name, "", tuple(chosen)), tmp_path / "out", LOCAL, retries=2)
+    states = {tuple(cell.point.values()): done.standing(cell) for cell in chosen}
+    assert {point: found.state for point, found in states.items()} == wanted
+    attempts = {tuple(cell.point.values()): done.attempts[cell.key] for cell in chosen}
+    assert attempts == {(3e-3, 8, 16): 1, (1e30, 8, 16): 1, (3e-3, 10**6, 4096): 2}
+    assert "does not fit" in states[3e-3, 10**6, 4096].reason
+    assert "learning_rate" in states[1e30, 8, 16].reason
+    rows = {row["training.learning_rate"]: row for row in done.rows() if row["state"] != "failed"}
+    assert rows[1e30]["verdict"] == "unknown" and rows[3e-3]["verdict"] is not None
+
+
+def test_failures_are_retried_then_reported_with_their_own_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write_spec(tmp_path / "bad.yaml", grid={"data.n": [4, 6]})
+    keys = [cell.key for cell in read_plan(spec).cells]
+    (tmp_path / "out" / "cells").mkdir(parents=True)
+    (tmp_path / "out" / "cells" / keys[0]).write_text("a file in the place of a folder")
+    assert main(["sweep", str(spec), "--out", str(tmp_path / "out"), "--retries", "1", "--json"]) == EXIT_FAILED
+    status = json.loads(capsys.readouterr().out)
+    assert status["counts"] == {"failed": 1, "finished": 1} and status["cells"][0]["cell"] == keys[0]
+    assert "not an empty folder" in status["cells"][0]["reason"]
+    (tmp_path / "out" / "cells" / keys[0]).unlink()
+    assert main(["sweep", str(spec), "--out", str(tmp_path / "out")]) == 0
+    assert "2 finished" in capsys.readouterr().out
+
+
+def test_plan_and_status_run_nothing(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_spec(work / "mine.yaml", grid={"data.n": [4, 6]}, seeds={"data": 2})
+    assert main(["sweep", "mine.yaml", "--plan", "--training.steps", "60"]) == 0
+    assert "4 waiting" in capsys.readouterr().out and [path.name for path in work.iterdir()] == ["mine.yaml"]
+    assert main(["sweep", "--status", "--json", "mine.yaml"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"] == {"waiting": 4}
+    for words in (["nothing.yaml"], ["mine.yaml", "--executor", "slurm"], ["mine.yaml", "--executor.cpus", "1"], []):
+        assert main(["sweep", *words]) == 2
+        assert len(capsys.readouterr().err.strip().split("\n")) == 1
+
+
+def start_sweep(spec: Path, out: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--workers", "2", *words]
+    return subprocess.Popen(
+        [*command, "--checkpoint-seconds", "0"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_rows(out: Path, process: subprocess.Popen[str]) -> None:
+    while not list(out.glob("cells/*/metrics.jsonl")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+LONG = {"training.steps": 160, "evaluation.steps": [0, *range(10, 161, 10)]}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_that_is_stopped_or_killed_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    spec = write_spec(tmp_path / "long.yaml", set=LONG, seeds={"training": 2})
+    process = start_sweep(spec, tmp_path / "out")
+    wait_for_rows(tmp_path / "out", process)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == (EXIT_STOPPED if number == signal.SIGTERM else -9)
+    done = run_sweep(read_plan(spec), tmp_path / "out", LOCAL)
+    assert done.counts() == {"finished": 2}
+    sittings = [len(load_run(path).status["sittings"]) for path in (tmp_path / "out" / "cells").iterdir()]
+    assert max(sittings) >= 2  # a cell was in the middle
+    run_sweep(read_plan(spec), tmp_path / "whole", LOCAL)
+    assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "whole")
+
+
+def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(tmp_path / "mine.yaml")
+    (tmp_path / "out").mkdir()
+    with WriterLock(tmp_path / "out"):
+        assert main(["sweep", str(spec), "--out", str(tmp_path / "out")]) == 2
+    assert f"process {os.getpid()}" in capsys.readouterr().err
+
+
+def test_a_cell_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+    plan = read_plan(write_spec(tmp_path / "mine.yaml"))
+    cell = tmp_path / "out" / "cells" / plan.cells[0].key
+    cell.mkdir(parents=True)
+    lock = WriterLock(cell)
+    lock.__enter__()
+    looks = []
+
+    def release(sweep: Sweep) -> None:
+        looks.append(sweep.counts())
+        if len(looks) == 4:
+            lock.__exit__(None, None, None)
+
+    assert run_sweep(plan, tmp_path / "out", LOCAL, release, retries=0).counts() == {"finished": 1}
+    assert len(looks) > 4
+
+
+def test_executors_are_chosen_by_words() -> None:
+    words = ["--data.n", "5", "--executor.cells_per_gpu", "8", "--training.seed=1"]
+    executor, rest = executor_of("local", 3, words)
+    assert isinstance(executor, Executor) and (executor.workers, executor.cells_per_gpu) == (3, 8)
+    assert rest == ["--data.n", "5", "--training.seed=1"]
+
+
+def test_columns_have_one_type() -> None:
+    assert unified([1, None, 2.5]) == [1.0, None, 2.5] and unified([1, "a"]) == ["1", "a"] and unified([1, 2]) == [1, 2]
