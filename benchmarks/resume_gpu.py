@@ -17,22 +17,24 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from twoclocks.experiment import load_run
+from twoclocks.experiment import load_run, load_settings
+from twoclocks.store.checkpoints import Checkpoints
 from twoclocks.store.files import digest, write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 PRESETS = ("demo", "demo-gpt")
-LEAST = {"demo": 20.0, "demo-gpt": 12.0}  # seconds from the start of a process after which it may be killed
 
 
 def one(preset: str, out: Path, kills: int, seed: int) -> dict[str, Any]:
     """A run that is killed so many times and continued each time."""
-    command = [sys.executable, "-m", "twoclocks", "run", preset, "--out", str(out), "--checkpoint-seconds", "2"]
+    command = [sys.executable, "-m", "twoclocks", "run", preset, "--out", str(out), "--checkpoint-seconds", "1"]
     command += ["--training.device", "cuda", "--training.threads", "1"]
-    generator, died = random.Random(seed), 0
-    for _ in range(kills):
+    generator, died, steps = random.Random(seed), 0, load_settings(preset).training.steps
+    for number in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(generator.uniform(1, 1.5) * LEAST[preset])
+        goal = steps * (number + generator.random()) / (kills + 1)  # kill once a checkpoint of that step is there
+        while process.poll() is None and max([0, *Checkpoints(out / "checkpoints").steps()]) <= goal:
+            time.sleep(0.05)
         process.kill()
         died += process.wait() == -9
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

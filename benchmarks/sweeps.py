@@ -111,7 +111,7 @@ def main() -> None:
         print(result["empty_cell"], result["planning"], flush=True)
         if arguments.device == "cuda":
             result["side_by_side"] = []
-            for places, cells in ((1, 2), (2, 4), (4, 8), (8, 16), (16, 16)):
+            for places, cells in ((1, 2), (2, 4), (4, 8), (8, 8), (16, 16)):
                 result["side_by_side"].append(side_by_side(folder / str(places), places, cells))
                 print(result["side_by_side"][-1], flush=True)
                 write_json(arguments.out, result)
