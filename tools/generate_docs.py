@@ -199,6 +199,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "demo seeds": demo_seeds,
     "demo time": demo_time,
     "executors": executors_table,
+    "reliability": reliability,
+    "resume gpu": resume_gpu,
+    "sweep speed": sweep_speed,
 }
 
 

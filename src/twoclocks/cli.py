@@ -97,7 +97,7 @@ def with_preset(words: list[str]) -> list[str]:
     while place < len(words) and words[place].startswith("-"):
         alone = "=" in words[place] or words[place] in FLAGS
         place += 1 if alone else 2
-    file = words[place : place + 1] or [""]
+    file = words[place : place + 1] or [""] * (words[0] == "run")
     return [words[0], *file, *words[1:place], *words[place + 1 :]]
 
 

@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from twoclocks.cli import EXIT_DAMAGED, EXIT_DISK, EXIT_STOPPED, main
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import Progress, Run, RunSettings, load_run, run
+from twoclocks.experiment import Experiment, Progress, Run, RunSettings, load_run, run
 from twoclocks.experiment.run import OutOfMemoryError, named_memory_errors
 from twoclocks.store import files, verify_tree
 from twoclocks.store.files import digest
@@ -107,6 +107,17 @@ def test_a_second_signal_is_not_held_back() -> None:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(1)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_that_was_to_be_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.05)
+            assert stop.by is None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_a_finished_run_is_left_alone(tmp_path: Path, tiny_gpt: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -259,3 +270,31 @@ def test_memory_errors_are_told_from_others() -> None:
         raise MemoryError
     with pytest.raises(RuntimeError, match="other"), named_memory_errors():
         raise RuntimeError("other")
+
+
+def test_two_that_begin_in_one_folder_at_once_do_not_mix(
+    tmp_path: Path, tiny_gpt: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins, with other settings, while this one still prepares."""
+    other, rehearse = changed(tiny_gpt.settings, "training", seed=7), Experiment.rehearse
+
+    def slowly(self: Experiment) -> None:
+        rehearse(self)
+        if self.settings != other:
+            run(other, tmp_path / "run")
+
+    monkeypatch.setattr(Experiment, "rehearse", slowly)
+    with pytest.raises(UserError, match=r"training\.seed is 7 there and 0 here"):
+        run(tiny_gpt.settings, tmp_path / "run")
+    assert load_run(tmp_path / "run").settings == other and verify_tree(tmp_path)[0].intact
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path, tiny_gpt: Run) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny_gpt.settings, tmp_path / "run", stopping_at(20), checkpoint_seconds=0)
+    directory = load_run(tmp_path / "run").directory
+    found = directory.read_checkpoint()
+    few = {name: tensor for name, tensor in found.tensors.items() if "head" not in name}
+    directory.checkpoints.write(found.step, few, found.link)
+    with pytest.raises(UserError, match="does not fit this network"):
+        run(tiny_gpt.settings, tmp_path / "run")

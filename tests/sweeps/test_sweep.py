@@ -95,9 +95,12 @@ def test_plan_and_status_run_nothing(work: Path, capsys: pytest.CaptureFixture[s
     assert "4 waiting" in capsys.readouterr().out and [path.name for path in work.iterdir()] == ["mine.yaml"]
     assert main(["sweep", "--status", "--json", "mine.yaml"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == {"waiting": 4}
-    for words in (["nothing.yaml"], ["mine.yaml", "--executor", "slurm"], ["mine.yaml", "--executor.cpus", "1"], []):
+    for words in (["nothing.yaml"], ["mine.yaml", "--executor", "slurm"], ["mine.yaml", "--executor.cpus", "1"]):
         assert main(["sweep", *words]) == 2
         assert len(capsys.readouterr().err.strip().split("\n")) == 1
+    with pytest.raises(SystemExit):
+        main(["sweep", "--plan"])
+    assert "required: SPEC.yaml" in capsys.readouterr().err
 
 
 def start_sweep(spec: Path, out: Path, *words: str) -> subprocess.Popen[str]:

@@ -40,6 +40,8 @@ def run(
     one with other settings is refused, or with ``fork`` copied to a folder beside it, where it goes on with these.
     A crash costs at most ``checkpoint_seconds`` of training.
     """
+    if not checkpoint_seconds >= 0:
+        raise SettingError("checkpoint_seconds", checkpoint_seconds, "use a number of at least 0")
     directory, source = choose(settings, Path(out), fork)
     if directory.finished:
         log.info(f"{directory.path}: is finished; nothing to do")
@@ -51,6 +53,7 @@ def run(
     check_space(experiment, directory.path)
     files.make_folder(directory.path)
     with WriterLock(directory.path) as lock, named_memory_errors():
+        choose(settings, directory.path, fork=False)  # again: another process may have begun a run here meanwhile
         if not directory.begun:
             manifest = experiment.manifest()
             if source is not None:
@@ -85,6 +88,7 @@ def check_space(experiment: Experiment, path: Path) -> None:
     kept = experiment.settings.evaluation.keep_samples * (experiment.rule_entries + 8) + ROW_BYTES
     tensors = 3 * sum(p.numel() * p.element_size() for p in experiment.network.parameters())  # with Adam's moments
     need = (KEEP + 1) * tensors + len(experiment.settings.schedule) * (kept + ROW_BYTES)
+    need -= sum(file.stat().st_size for file in path.rglob("*") if file.is_file())  # what is there already
     place = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(place).free
     if free < need:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.core.errors import UserError
 from twoclocks.experiment.assembly import Experiment
 from twoclocks.store.files import DiskError
 from twoclocks.store.lock import LockedError, WriterLock
@@ -89,7 +90,11 @@ class Session:
         known = self.directory.checkpoint_steps()
         self.directory.rewind(found)
         if found is not None:
-            self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
+            try:
+                self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
+            except (RuntimeError, KeyError, ValueError) as error:
+                fix = "use the version of twoclocks that wrote it, or another --out"
+                raise UserError(f"{self.directory.path}: its checkpoint does not fit this network; {fix}") from error
             self.describe_continuation(found.step)
         elif known:
             log.warning(f"{self.directory.path}: no checkpoint is intact; the run starts again at step 0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,16 @@ def verify_document(path: Path) -> Findings:
 
 
 def verify_run(path: Path) -> Findings:
+    """What is found in one run; a run that is being written is looked at again before it is called damaged."""
+    for _ in range(3):
+        findings = examine(path)
+        if findings.intact or not is_held(path):
+            break
+        time.sleep(0.2)
+    return findings
+
+
+def examine(path: Path) -> Findings:
     findings = Findings(path)
     try:
         run = RunDirectory(path)

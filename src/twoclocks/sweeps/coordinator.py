@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.config import to_mapping
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.session import CHECKPOINT_SECONDS
 from twoclocks.store.files import make_folder, write_atomic
@@ -38,6 +38,7 @@ class Sweep:
     failures: dict[str, str] = field(default_factory=dict)  # key to reason, of cells given up
     attempts: Counter[str] = field(default_factory=Counter)
     busy: set[str] = field(default_factory=set)  # cells that were given to a pool
+    _done: dict[str, Standing] = field(default_factory=dict)  # what will not change any more
 
     def standings(self) -> dict[str, Standing]:
         return {cell.key: self.standing(cell) for cell in self.plan.cells}
@@ -45,7 +46,11 @@ class Sweep:
     def standing(self, cell: Cell) -> Standing:
         if cell.key in self.failures:
             return Standing("failed", reason=self.failures[cell.key])
+        if cell.key in self._done:
+            return self._done[cell.key]
         found = standing(cell_path(self.root, cell))
+        if found.state in DONE:
+            self._done[cell.key] = found
         if cell.key in self.busy and found.state not in DONE:
             return Standing("running", found.step)
         return found
@@ -97,7 +102,7 @@ Look = Callable[[Sweep], None]
 
 def run_sweep(
     plan: Plan,
-    root: Path,
+    root: Path | str,
     executor: Executor,
     look: Look = lambda sweep: None,
     *,
@@ -105,6 +110,10 @@ def run_sweep(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Sweep:
     """Run every cell that is not finished; in the end the table in ``root`` has one row a cell, whatever it came to."""
+    for name, value in (("retries", retries), ("checkpoint_seconds", checkpoint_seconds)):
+        if not value >= 0:
+            raise SettingError(name, value, "use a number of at least 0")
+    root = Path(root)
     sweep = Sweep(plan, root)
     make_folder(root / "cells")
     with WriterLock(root):

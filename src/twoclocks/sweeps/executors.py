@@ -41,7 +41,10 @@ class Ended:
 class Pool(ABC):
     """Runs orders; made by an executor, closed by its context."""
 
-    capacity: int  # orders at a time
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """Orders at a time."""
 
     @abstractmethod
     def start(self, order: Order) -> None: ...

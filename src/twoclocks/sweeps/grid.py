@@ -61,8 +61,9 @@ class Plan:
         return list(self.cells[0].point)
 
 
-def read_plan(path: Path, overrides: Sequence[str] = ()) -> Plan:
+def read_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
     """The cells of a sweep file; ``--data.n 512`` changes what all cells share."""
+    path = Path(path)
     mapping = read_yaml(path)
     chosen = build(SweepSettings, {"name": path.stem, **mapping})
     return make_plan(chosen, path.parent, parse_overrides(overrides))

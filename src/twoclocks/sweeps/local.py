@@ -43,11 +43,15 @@ class LocalPool(Pool):
     """Talks to a forge; one that dies is replaced, and its orders are lost."""
 
     def __init__(self, capacity: int, devices: int) -> None:
-        self.capacity, self.devices = capacity, devices
+        self._capacity, self.devices = capacity, devices
         self.running: dict[str, int] = {}  # key to device
         self.processes: dict[str, int] = {}  # key to process
         self.buffer = b""
         self.forge: subprocess.Popen[bytes] | None = None
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
 
     def start(self, order: Order) -> None:
         message: dict[str, Any] = order.as_json()

@@ -25,7 +25,6 @@ from twoclocks.sweeps.executors import EXECUTORS, Ended, Executor, Order, Pool
 NAMES = re.compile(
     r"(manifest\.json|status\.json|(metrics|timings)\.jsonl|(checkpoints|samples)/step-\d{9,}\.(json|safetensors))"
 )
-UNLIMITED = 1_000_000  # cells that may wait inside Ray, which starts them as its resources allow
 
 
 @EXECUTORS.register("ray")
@@ -76,7 +75,6 @@ class RayPool(Pool):
     def __init__(self, settings: OnRay, device: str, root: Path) -> None:
         self.settings, self.root = settings, root
         self.ray = enter(settings.address)
-        self.capacity = settings.workers or UNLIMITED
         self.gpus = 1 / settings.cells_per_gpu if device == "cuda" else 0.0
         self.running: dict[Any, Order] = {}
         # A worker that finds this file under the same path sees the same disk.
@@ -84,6 +82,15 @@ class RayPool(Pool):
         if settings.storage != "object_store":
             write_atomic(self.mark, b"")
         self.task = self.ray.remote(max_retries=0)(work_on_cluster)
+
+    @property
+    def capacity(self) -> int:
+        """As many as the cluster holds now; ``workers`` asks for more of one that grows when tasks wait."""
+        has = self.ray.cluster_resources()
+        fitting = has.get("CPU", 0) / self.settings.cpus
+        if self.gpus:
+            fitting = min(fitting, has.get("GPU", 0) / self.gpus)
+        return self.settings.workers or max(1, int(fitting + 1e-9))
 
     def start(self, order: Order) -> None:
         gpus = float(self.gpus > 0) if order.alone else self.gpus

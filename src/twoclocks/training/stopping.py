@@ -20,7 +20,8 @@ class StoppedError(KeyboardInterrupt):
 class StopRequest:
     """Hears the signals while it is entered. A second one ends the process as it would have without us.
 
-    Handlers can be set in the main thread alone; elsewhere nothing is heard, and nothing changes.
+    Handlers can be set in the main thread alone; elsewhere nothing is heard, and nothing changes. Who started the
+    process may have asked it to ignore a signal, as ``nohup`` does; that is left so.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -32,7 +33,8 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._hear) for number in self.SIGNALS}
+            heard = [number for number in self.SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._hear) for number in heard}
         return self
 
     def __exit__(self, *error: object) -> None:
