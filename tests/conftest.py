@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,13 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to run commands in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def unspoken() -> Iterator[None]:
+    """The command line makes the package speak on stderr; every test begins with the package silent."""
+    log = logging.getLogger("twoclocks")
+    before = log.level, log.handlers, log.propagate
+    yield
+    log.handlers, log.propagate = before[1:]
+    log.setLevel(before[0])
