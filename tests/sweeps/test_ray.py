@@ -63,8 +63,8 @@ class Cluster:
         self.environment = self.without_token | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
         try:
-            self.address = self.start("head", "--head", "--port=0", "--include-dashboard=false")
-            self.start("second", f"--address={self.address}")
+            self.address = self.start("head", "--head", "--port=0", "--include-dashboard=false", "--num-gpus=1")
+            self.start("second", f"--address={self.address}", "--num-gpus=0")
         except BaseException:
             self.close()
             raise
@@ -109,7 +109,7 @@ class Cluster:
         return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     made = Cluster()
     yield made
@@ -127,8 +127,35 @@ def writers(out: Path) -> set[int]:
     return found
 
 
+SHARE = """
+import sys
+from pathlib import Path
+from twoclocks.core.config import to_mapping
+from twoclocks.experiment import load_settings
+from twoclocks.sweeps.executors import Order
+from twoclocks.sweeps.on_ray import OnRay
+
+pool = OnRay(address=sys.argv[1], cpus=0.1, cells_per_gpu=5).open("cuda", Path(sys.argv[2]))
+settings = to_mapping(load_settings("demo-gpt", {"training.device": "cuda"}))
+pool.start(Order("cell", settings, sys.argv[2] + "/cell", 30.0))
+pool.start(Order("alone", settings, sys.argv[2] + "/alone", 30.0, alone=True))
+ended = []
+while len(ended) < 2:
+    ended += pool.wait(5)
+print(pool.capacity, sorted(one.outcome for one in ended), ended[0].reason)
+pool.close()
+"""
+
+
+def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
+    """One node says that it has a GPU: five cells fit on it; that there is none is found out by the cell itself."""
+    words = [sys.executable, "-c", SHARE, cluster.address, str(tmp_path)]
+    done = subprocess.run(words, env=cluster.environment, text=True, capture_output=True, timeout=60, check=False)
+    assert done.stdout.startswith("5 ['failed', 'failed'] training.device: 'cuda'"), done
+
+
 def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
-    """Also: a driver without the token is kept out, and results can travel through the object store."""
+    """Also: a driver without the token is kept out, and results can travel through the object store. The last test."""
     long = {"training.steps": 400, "evaluation.steps": [0, *range(20, 401, 20)]}
     spec = write_spec(tmp_path / "grid.yaml", set=long, grid={"data.n": [4, 6]}, seeds={"training": 2})
     stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)
