@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import sys
@@ -83,7 +84,8 @@ class SpokenLines(logging.Handler):
     """Looks stderr up at every line: a progress display may have put its own in the place."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"twoclocks: {record.getMessage()}", file=sys.stderr)
+        with contextlib.suppress(OSError, ValueError):  # nobody there to read it is no reason to stop
+            print(f"twoclocks: {record.getMessage()}", file=sys.stderr, flush=True)
 
 
 def with_preset(words: list[str]) -> list[str]:

@@ -52,7 +52,7 @@ def written(
     }
     for index in range(len(steps)):
         directory.append_metrics({name: float(values[index]) for name, values in columns.items()})
-    directory.set_status("finished")
+    directory.finish()
     return load_run(path)
 
 

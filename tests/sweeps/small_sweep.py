@@ -29,7 +29,7 @@ SMALL = {
 
 
 def write_spec(path: Path, **spec: Any) -> Path:
-    shared = {**SMALL, **spec.pop("set", {})}
+    shared = {key: value for key, value in {**SMALL, **spec.pop("set", {})}.items() if key not in spec.get("grid", {})}
     path.write_text(yaml.safe_dump({"base": "demo-gpt", "set": shared, **spec}, sort_keys=False))
     return path
 

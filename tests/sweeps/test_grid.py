@@ -42,6 +42,7 @@ def test_lists_ranges_and_seeds_are_crossed(tmp_path: Path) -> None:
         ({"from": 1e-5, "to": 1e-3, "count": 3, "spacing": "log"}, [1e-5, 1e-4, 1e-3]),
         ({"from": 1, "to": 2, "count": 3}, [1, 2]),  # whole ends: 1.5 is rounded, and 2 comes once
         ({"from": 1.0, "to": 2, "count": 3}, [1.0, 1.5, 2.0]),
+        ({"from": 1e-14, "to": 3e-14, "step": 1e-14}, [1e-14, 2e-14, 3e-14]),
     ],
 )
 def test_ranges(given: Any, expected: list[Any]) -> None:
@@ -88,6 +89,14 @@ def test_seeds_are_counts_or_lists() -> None:
         ({"grid": [1]}, "grid: .*use a mapping"),
         ({"grid": {"data.seed": {"from": 1, "to": 10**7}}}, "use at most 100,000"),
         ({"set": {"training.stepz": 5}}, "did you mean 'steps'"),
+        ({"grid": {"data.n": {"from": 2, "to": 10**12}}}, "use at most 100,000"),
+        ({"grid": {"data.n": {"from": 2, "to": float("inf")}}}, r"grid\.data\.n"),
+        ({"seeds": {"training": 10**12}}, r"seeds\.training"),
+        ({"grid": {"training.seed": [3]}, "seeds": {"training": 2}}, "an axis of the grid already"),
+        ({"grid": {"data.n": [16]}, "set": {"data": {"n": 5}}}, r"data\.n: 5 .* axis of the grid"),
+        ({"name": "../../evil", "set": {"name": "ok"}}, "is not a path"),
+        ({"set": {"name": "ok"}}, "belongs to the sweep"),
+        ({"grid": {"name": ["a", "b"]}}, "belongs to the sweep"),
     ],
 )
 def test_wrong_files_are_refused_with_the_cell(tmp_path: Path, spec: dict[str, Any], expected: str) -> None:
@@ -110,3 +119,6 @@ def test_cells_use_one_thread_unless_told_and_sections_can_be_an_axis(tmp_path: 
     assert plan(tmp_path, set={"training.threads": 2}).cells[0].settings.training.threads == 2
     overridden = read_plan(tmp_path / "mine.yaml", ["--training.threads", "3", "--data.n=20"])
     assert (overridden.cells[0].settings.training.threads, overridden.cells[0].settings.data.n) == (3, 20)
+    plan(tmp_path, grid={"data.n": [16, 32]})
+    with pytest.raises(UserError, match="axis of the grid"):
+        read_plan(tmp_path / "mine.yaml", ["--data.n", "5"])

@@ -140,6 +140,7 @@ class Experiment:
     def manifest(self) -> dict[str, Any]:
         return {
             "settings": to_mapping(self.settings),
+            "origin": self.settings.digest(),
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),

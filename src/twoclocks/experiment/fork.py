@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import shutil
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,9 @@ from twoclocks.core.config import build, flat
 from twoclocks.core.errors import UserError
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.store import files
+from twoclocks.store.lock import WriterLock, is_held
 from twoclocks.store.run_directory import SAMPLES, RunDirectory
+from twoclocks.store.seals import DamagedError
 
 # What a copy may change: its weights stay usable and its rows comparable.
 FREE = ("training.*", "clocks.*", "evaluation.steps", "evaluation.first", "evaluation.evaluations")
@@ -45,28 +49,40 @@ def check_fork(source: RunDirectory, settings: RunSettings) -> None:
         )
 
 
-def copy_state(source: RunDirectory, target: RunDirectory, steps: int) -> dict[str, Any]:
-    """The run up to its last good checkpoint; returns where it came from, for the manifest."""
+def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps: int) -> None:
+    """The run up to its last good checkpoint, in a folder that gets its name when it is complete."""
     found = source.last_good()
     if found is None:
         raise UserError(f"--fork: {str(source.path)!r} has no good checkpoint to start from; choose another --out")
     if found.step > steps:
         fix = f"its last checkpoint is that of step {found.step}"
         raise UserError(f"--fork: {str(source.path)!r} went further than training.steps = {steps}; {fix}")
-    for folder in ("checkpoints", "samples"):
-        files.make_folder(target.path / folder)
-    target.journal.begin(0)
-    target.timings.begin(0)
+    for left in target.parent.glob(f".{target.name}.*{files.PARTIAL}"):
+        if not is_held(left):  # of a copy that died
+            shutil.rmtree(left)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{files.PARTIAL}")
+    origin = {"path": str(source.path), "step": found.step, "settings": source.manifest()["settings"]}
+    copy = RunDirectory.create(partial, {**manifest, "forked_from": origin})
+    with WriterLock(partial):
+        copy_rows(source, copy, until=found.link)
+        copy.write_checkpoint(found.step, found.tensors)
+    with files.named_disk_errors(target):
+        files.disk.replace(partial, target)
+        files.sync_folder(target.parent)
+
+
+def copy_rows(source: RunDirectory, copy: RunDirectory, until: str) -> None:
+    """Rows, samples and timings up to the row with a link."""
     entries, _ = source.journal.entries()
-    for entry in entries:
-        if target.journal.link == found.link:
-            break
-        step = entry.row["step"]
+    count = [source.journal.start, *(entry.link for entry in entries)].index(until)
+    for entry in entries[:count]:
         if SAMPLES in entry.row:
-            files.write_atomic(target.samples_path(step), files.read(source.samples_path(step)))
-        target.journal.append(entry.row)
+            step = entry.row["step"]
+            data = files.read(source.samples_path(step))
+            if files.digest(data) != entry.row[SAMPLES]:
+                raise DamagedError(f"{source.samples_path(step)}: is damaged; restore it")
+            files.write_atomic(copy.samples_path(step), data)
+        copy.journal.append(entry.row)
     for timed in source.timings.rows():
-        if timed["step"] <= target.journal.last_step:
-            target.timings.append(timed)
-    target.write_checkpoint(found.step, found.tensors)
-    return {"path": str(source.path), "step": found.step, "settings": source.manifest()["settings"]}
+        if timed["step"] <= copy.journal.last_step:
+            copy.timings.append(timed)

@@ -12,7 +12,7 @@ import torch
 
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.assembly import Experiment
-from twoclocks.experiment.fork import check_fork, copy_state, differences, fork_path, in_words, settings_of
+from twoclocks.experiment.fork import check_fork, copy_run, differences, fork_path, in_words, settings_of
 from twoclocks.experiment.load import Run, load_run
 from twoclocks.experiment.session import CHECKPOINT_SECONDS, Observer, Session
 from twoclocks.experiment.settings import RunSettings
@@ -20,6 +20,7 @@ from twoclocks.store import files
 from twoclocks.store.checkpoints import KEEP
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free
+from twoclocks.training.stopping import StopRequest
 
 ROW_BYTES = 4096  # more than a row of metrics and of timings takes
 
@@ -46,21 +47,22 @@ def run(
     if directory.finished:
         log.info(f"{directory.path}: is finished; nothing to do")
         return load_run(directory.path)
-    check_device(settings.training.device)
-    with named_memory_errors():
-        experiment = Experiment(settings)
-        experiment.rehearse()
-    check_space(experiment, directory.path)
-    files.make_folder(directory.path)
-    with WriterLock(directory.path) as lock, named_memory_errors():
-        choose(settings, directory.path, fork=False)  # again: another process may have begun a run here meanwhile
-        if not directory.begun:
-            manifest = experiment.manifest()
-            if source is not None:
-                manifest["forked_from"] = copy_state(source, directory, settings.training.steps)
-            directory.begin(manifest)
-        if not directory.finished:  # another process may have ended it while this one waited or prepared
-            Session(experiment, directory, lock, observe, checkpoint_seconds).train()
+    with StopRequest() as stop, named_memory_errors():
+        with stop.at_once():  # nothing is written yet
+            check_device(settings.training.device)
+            experiment = Experiment(settings)
+            experiment.rehearse()
+        check_space(experiment, directory.path)
+        if source is not None and not directory.begun:
+            copy_run(source, directory.path, experiment.manifest(), settings.training.steps)
+        files.make_folder(directory.path)
+        with WriterLock(directory.path) as lock:
+            choose(settings, directory.path, fork=False)  # again: another process may have begun a run here meanwhile
+            if not directory.begun:
+                directory.begin(experiment.manifest())
+            if not directory.finished:
+                Session(experiment, directory, lock, stop, observe, checkpoint_seconds).train()
+        stop.check()  # heard too late to stop this run, but not whatever would come next
     return load_run(directory.path)
 
 
@@ -104,9 +106,15 @@ def named_memory_errors() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if isinstance(error, MemoryError | torch.OutOfMemoryError) or "allocate memory" in str(error):
+        if is_memory_error(error):
             raise OutOfMemoryError from error
         raise
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Torch says it in several ways, the GPU's libraries in others."""
+    words = ("allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in str(error) for word in words)
 
 
 class OutOfMemoryError(UserError):
@@ -124,7 +132,8 @@ def check_device(device: str) -> None:
         if available:
             torch.empty(1, device=device)
             return
-    except RuntimeError:
-        pass
+    except RuntimeError as error:
+        if is_memory_error(error):
+            raise
     found = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     raise SettingError("training.device", device, f"it is not there; use one of {', '.join(found)}")

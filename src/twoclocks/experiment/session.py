@@ -74,12 +74,12 @@ class Session:
         experiment: Experiment,
         directory: RunDirectory,
         lock: WriterLock,
+        stop: StopRequest,
         observe: Observer,
         checkpoint_seconds: float,
     ) -> None:
-        self.experiment, self.directory, self.lock = experiment, directory, lock
+        self.experiment, self.directory, self.lock, self.stop = experiment, directory, lock, stop
         self.observe, self.checkpoint_seconds = observe, checkpoint_seconds
-        self.stop = StopRequest()
         self.latest: dict[str, float] | None = None
         self.sittings: list[dict[str, Any]] = directory.status().get("sittings", [])
         self.resume()
@@ -135,19 +135,13 @@ class Session:
 
     def train(self) -> None:
         try:
-            with self.stop:
-                self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
+            self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
         except BaseException as error:
             final = self.ended(error)
             if final is error:
                 raise
             raise final from error
-        self.set_status(
-            "finished",
-            rows=self.directory.journal.count,
-            link=self.directory.journal.link,
-            checkpoints=self.directory.checkpoint_steps(),
-        )
+        self.directory.finish(seconds=self.watch.total, sittings=self.sittings)
 
     def on_evaluation(self, step: int, loss: float) -> None:
         begin = self.watch.seconds

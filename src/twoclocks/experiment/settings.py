@@ -51,9 +51,7 @@ class RunSettings(Settings):
     clocks: ClockSettings = setting(ClockSettings(), help="how the clocks are read")
 
     def check(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", self.name):
-            fix = "it names the run and is not a path; use letters, digits, dot, dash and underscore"
-            raise SettingError("name", self.name, fix)
+        check_name(self.name)
         if self.encoding is None:
             object.__setattr__(self, "encoding", default_encoding(self.objective.kind, self.rule))
         self.check_fit()
@@ -85,9 +83,13 @@ class RunSettings(Settings):
         """All settings but the labels: two runs with the same identity are the same run."""
         return {key: value for key, value in to_mapping(self).items() if key not in ("name", "description")}
 
+    def digest(self) -> str:
+        """SHA-256 of the identity, the same on every machine."""
+        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
+
     def key(self) -> str:
-        """The identity in 16 letters, the same on every machine."""
-        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:16]
+        """The first 16 letters of the digest, for names of folders."""
+        return self.digest()[:16]
 
     @property
     def schedule(self) -> tuple[int, ...]:
@@ -96,6 +98,12 @@ class RunSettings(Settings):
         if chosen.steps is not None:
             return chosen.steps
         return log_spaced(chosen.first, self.training.steps, chosen.evaluations)
+
+
+def check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+        fix = "it names a folder and is not a path; use letters, digits, dot, dash and underscore"
+        raise SettingError("name", name, fix)
 
 
 def preset_names() -> list[str]:

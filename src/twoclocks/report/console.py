@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from rich.box import SIMPLE_HEAD
@@ -29,7 +29,7 @@ def watch(settings: RunSettings) -> Iterator[Observer]:
 
         def print_evaluations(progress: Progress) -> None:
             if progress.evaluated:
-                console.print(plain_line(settings.name, progress), highlight=False, soft_wrap=True)
+                say(console, plain_line(settings.name, progress))
 
         yield print_evaluations
         return
@@ -42,6 +42,12 @@ def watch(settings: RunSettings) -> Iterator[Observer]:
     with Bar(*columns, console=console) as bar:
         task = bar.add_task(settings.name, total=settings.training.steps, numbers="starting")
         yield lambda progress: bar.update(task, completed=progress.step, numbers=numbers(progress))
+
+
+def say(console: Console, line: str) -> None:
+    """One line; nobody there to read it any more is no reason to stop training."""
+    with suppress(OSError, ValueError, SystemExit):  # rich ends the process when a pipe breaks
+        console.print(line, highlight=False, soft_wrap=True)
 
 
 def plain_line(name: str, progress: Progress) -> str:
@@ -75,9 +81,9 @@ def watch_sweep() -> Iterator[Callable[[Shown], None]]:
 
         def print_changes(sweep: Shown) -> None:
             nonlocal said
-            if sweep.summary() != said:
-                said = sweep.summary()
-                console.print(said, highlight=False, soft_wrap=True)
+            if (words := sweep.summary()) != said:
+                said = words
+                say(console, said)
 
         yield print_changes
         return

@@ -57,7 +57,8 @@ class Disk:
     """The system calls by which anything changes."""
 
     def open(self, path: Path, flags: int) -> int:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        """A file itself, never one that a link points to; folders may lie behind links, as ``/tmp`` often does."""
+        return os.open(path, flags | os.O_CLOEXEC | (0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW), 0o644)
 
     def write(self, descriptor: int, data: bytes) -> int:
         return os.write(descriptor, data)
@@ -114,7 +115,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Names are part of a folder: a new file survives a power cut only once its folder is on disk."""
-    with opened(folder, os.O_RDONLY) as descriptor:
+    with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         disk.sync(descriptor)
 
 

@@ -21,10 +21,9 @@ class Entry:
 class Journal:
     """One file of sealed lines. A torn last line is what a crash leaves: it is left out, and cut before the next."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, start: str = START) -> None:
+        self.path, self.start = path, start
         self.last: Entry | None = None  # of a journal that is being written
-        self.count = 0
 
     def entries(self) -> tuple[list[Entry], str | None]:
         """All intact rows from the start, and what is wrong with the first that is not."""
@@ -32,7 +31,7 @@ class Journal:
             return [], None
         lines = files.read(self.path).split(b"\n")
         found: list[Entry] = []
-        link, end = START, 0
+        link, end = self.start, 0
         for number, line in enumerate(lines[:-1], start=1):
             try:
                 row, link = open_line(line + b"\n", link)
@@ -54,7 +53,7 @@ class Journal:
     def begin(self, count: int) -> None:
         """Keep the first ``count`` rows, which must be intact, and get ready to append after them."""
         found, _ = self.entries()
-        self.last, self.count = found[count - 1] if count else None, count
+        self.last = found[count - 1] if count else None
         if self.path.exists() and self.path.stat().st_size != self.end:
             files.cut(self.path, self.end)
 
@@ -64,11 +63,11 @@ class Journal:
             raise ValueError(f"{self.path}: step {row['step']} is not after step {self.last.row['step']}")
         line, link = seal_line(dict(row), self.link)
         files.append(self.path, line, self.end)
-        self.last, self.count = Entry(dict(row), link, self.end + len(line)), self.count + 1
+        self.last = Entry(dict(row), link, self.end + len(line))
 
     @property
     def link(self) -> str:
-        return START if self.last is None else self.last.link
+        return self.start if self.last is None else self.last.link
 
     @property
     def end(self) -> int:

@@ -23,6 +23,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 
 BEAT = 5.0  # seconds between two signs of life
+GLANCE = 0.3  # seconds for which a lock that is held may be a mere look at it
 SILENCE = 30.0  # seconds without one after which a holder on another machine counts as dead
 
 log = logging.getLogger("twoclocks")
@@ -57,6 +58,7 @@ class WriterLock:
 
     def acquire(self) -> int:
         """The system's lock on the file that bears the name now: a holder removes the file when it is done."""
+        until = time.monotonic() + GLANCE
         while True:
             descriptor = files.disk.open(self.path, os.O_RDWR | os.O_CREAT)
             try:
@@ -64,6 +66,9 @@ class WriterLock:
             except BlockingIOError:
                 holder = read_holder(descriptor)
                 os.close(descriptor)
+                if time.monotonic() < until:  # it may be one who only looks whether anybody writes
+                    time.sleep(0.02)
+                    continue
                 raise LockedError(f"{self.folder}: {words(holder)} writes it; wait for it or stop it") from None
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(descriptor).st_ino == self.path.stat().st_ino:
@@ -124,7 +129,7 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not see each other
     except BlockingIOError:
         return True
     finally:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing, steps_in
 from twoclocks.store.journal import Journal
-from twoclocks.store.seals import START, DamagedError, open_document, seal_document
+from twoclocks.store.seals import START, DamagedError, open_document, parse, seal_document
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,24 +43,22 @@ class RunDirectory:
         refuse_links(path)
         self.path = path
         self.checkpoints = Checkpoints(path / "checkpoints")
-        self.journal = Journal(path / "metrics.jsonl")
-        self.timings = Journal(path / "timings.jsonl")
 
-    @classmethod
-    def prepare(cls, path: Path) -> RunDirectory:
-        """The folder of a run that exists or may begin here; refuses one that holds anything else."""
-        run = cls(path)
-        if not run.begun:
-            check_free(path)
-            files.make_folder(path)
-        return run
+    @cached_property
+    def journal(self) -> Journal:
+        """The metrics. Their first link comes from the settings: rows of another run do not pass for this one's."""
+        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"])
+
+    @cached_property
+    def timings(self) -> Journal:
+        return Journal(self.path / "timings.jsonl", self.manifest()["origin"])
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunDirectory:
         """A new run, ready to be written."""
-        run = cls.prepare(path)
-        if run.begun:
-            raise UserError(f"--out: {str(path)!r} already holds a run; choose another folder or remove it")
+        check_free(path)
+        files.make_folder(path)
+        run = cls(path)
         run.begin(manifest)
         return run
 
@@ -80,22 +78,21 @@ class RunDirectory:
     def begin(self, manifest: Mapping[str, Any]) -> None:
         for folder in FOLDERS:
             files.make_folder(self.path / folder)
-        files.write_atomic(self.path / "manifest.json", seal_document({"format": FORMAT, "created": now(), **manifest}))
+        whole = {"format": FORMAT, "created": now(), "origin": START, **manifest}
+        files.write_atomic(self.path / "manifest.json", seal_document(whole))
 
     def manifest(self) -> dict[str, Any]:
         path = self.path / "manifest.json"
+        data = files.read(path)
         try:
-            value = open_document(files.read(path))
+            version = parse(data).get("format")
+            if isinstance(version, int) and version != FORMAT:  # an older one need not be sealed as ours are
+                found = f"has format {version}, this version reads {FORMAT}"
+                raise UserError(f"{self.path}: {found}; use the version that wrote it")
+            return open_document(data)
         except DamagedError as error:
             fix = "restore it, or remove the folder and run again"
             raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
-        if value.get("format") != FORMAT:
-            found = f"has format {value.get('format')}, this version reads {FORMAT}"
-            raise UserError(f"{self.path}: {found}; use the version that wrote it")
-        lacks = [key for key in ("settings", "metrics") if key not in value]
-        if lacks:
-            raise UserError(f"{path}: lacks {', '.join(lacks)}; restore it or run again")
-        return value
 
     def status(self) -> dict[str, Any]:
         """What is known of the writing; a status that is damaged says nothing, so the run counts as unfinished."""
@@ -110,9 +107,25 @@ class RunDirectory:
         value = {"status": status, "updated": now(), **more}
         files.write_atomic(self.path / "status.json", seal_document(value))
 
+    def finish(self, **more: Any) -> None:
+        """The last word: from now on fewer rows or other checkpoints are damage."""
+        entries, _ = self.journal.entries()
+        ended = {"rows": len(entries), "link": self.last_link(), "checkpoints": self.checkpoint_steps()}
+        self.set_status("finished", **ended, **more)
+
     @property
     def finished(self) -> bool:
-        return self.begun and self.status()["status"] == "finished"
+        """Whether the run ended and still has all its rows."""
+        if not self.begun or (status := self.status())["status"] != "finished":
+            return False
+        whole = status.get("link") == self.last_link()
+        if not whole:
+            log.warning(f"{self.journal.path}: lacks rows of a run that was finished; they are computed anew")
+        return whole
+
+    def last_link(self) -> str:
+        entries, problem = self.journal.entries()
+        return entries[-1].link if entries and problem is None else self.journal.start
 
     def append_metrics(self, row: Mapping[str, float], samples: str | None = None) -> None:
         """NaN (the mean over no sample) is stored as null: JSON has no NaN."""
@@ -123,7 +136,12 @@ class RunDirectory:
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """Rows in order; a last line that a crash tore is left out."""
-        for row in self.journal.rows():
+        rows = self.journal.rows()
+        status = self.status()
+        if status["status"] == "finished" and status.get("link") != self.last_link():
+            ended = f"has {len(rows)} rows, the run ended with {status.get('rows')}"
+            raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them anew")
+        for row in rows:
             yield {key: float("nan") if value is None else value for key, value in row.items() if key != SAMPLES}
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
@@ -148,7 +166,7 @@ class RunDirectory:
         entries, problem = self.journal.entries()
         if problem is not None:
             log.warning(f"{problem}; the rows from there on are computed anew")
-        links = {START, *(entry.link for entry in entries)}
+        links = {self.journal.start, *(entry.link for entry in entries)}
         for step in reversed(self.checkpoint_steps()):
             try:
                 found = self.checkpoints.read(step)
@@ -164,7 +182,7 @@ class RunDirectory:
     def rewind(self, to: Checkpoint | None) -> None:
         """Only what was there when ``to`` was written stays; what came later is computed again."""
         entries, _ = self.journal.entries()
-        links = [START, *(entry.link for entry in entries)]
+        links = [self.journal.start, *(entry.link for entry in entries)]
         self.journal.begin(0 if to is None else links.index(to.link))
         timed, _ = self.timings.entries()
         self.timings.begin(sum(entry.row["step"] <= self.journal.last_step for entry in timed))
@@ -233,10 +251,10 @@ def check_free(path: Path, besides: Collection[str] = ()) -> None:
 
 
 def ours(entry: Path) -> bool:
-    """Whether a run that died before its manifest can have left this behind."""
+    """Whether a run that died before its manifest can have left this behind: a lock, partial files, empty folders."""
     if entry.name in FOLDERS:
-        return entry.is_dir() and all(re.match(r"\.?step-\d+\.", path.name) for path in entry.iterdir())
-    return entry.name in OURS or (entry.name.startswith(".") and entry.name.endswith(files.PARTIAL))
+        return entry.is_dir() and not any(entry.iterdir())
+    return entry.name == "lock" or (entry.name.startswith(".") and entry.name.endswith(files.PARTIAL))
 
 
 def now() -> str:

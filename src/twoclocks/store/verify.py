@@ -14,7 +14,7 @@ from twoclocks.store import files
 from twoclocks.store.checkpoints import steps_in
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import FOLDERS, OURS, SAMPLES, RunDirectory
-from twoclocks.store.seals import START, DamagedError, open_document
+from twoclocks.store.seals import DamagedError, open_document
 
 SIGNS = {"manifest.json", "status.json", "metrics.jsonl"}  # any of them makes a folder a run, or what is left of one
 
@@ -28,6 +28,7 @@ class Findings:
     checked: int = 0  # files
     damage: list[str] = field(default_factory=list)
     harmless: list[str] = field(default_factory=list)
+    readable: bool = True  # without the manifest nothing says what the rows should be
 
     @property
     def intact(self) -> bool:
@@ -83,11 +84,12 @@ def examine(path: Path) -> Findings:
         return findings
     status = check_documents(run, findings)
     findings.status = status.get("status", "unknown")
-    links = check_rows(run, findings)
-    check_checkpoints(run, links, findings)
     check_names(run, findings)
-    if findings.status == "finished":
-        check_end(run, status, links, findings)
+    if findings.readable:
+        links = check_rows(run, findings)
+        check_checkpoints(run, links, findings)
+        if findings.status == "finished":
+            check_end(run, status, links, findings)
     if is_held(path):
         findings.harmless.append("lock: a process writes this run now")
     return findings
@@ -95,17 +97,21 @@ def examine(path: Path) -> Findings:
 
 def check_documents(run: RunDirectory, findings: Findings) -> dict[str, Any]:
     """Manifest and status; the status."""
+    findings.readable = False
     if not run.begun:
         findings.damage.append("manifest.json: is missing")
     else:
         findings.checked += 1
         try:
-            run.manifest()
+            origin = run.manifest()["origin"]
+            findings.readable = True
+            if run.path.parent.name == "cells" and not origin.startswith(run.path.name):
+                findings.damage.append("manifest.json: is that of another cell")
         except UserError as error:
             findings.damage.append(short(run, error))
     path = run.path / "status.json"
     if not path.exists():
-        begun = run.journal.path.exists() or run.checkpoint_steps()
+        begun = (run.path / "metrics.jsonl").exists() or run.checkpoint_steps()
         (findings.damage if begun else findings.harmless).append("status.json: is missing")
         return {}
     findings.checked += 1
@@ -136,7 +142,7 @@ def check_rows(run: RunDirectory, findings: Findings) -> list[str]:
             findings.damage.append(f"timings.jsonl: lacks step {step}")
     extra = set(run.sample_steps()) - {entry.row["step"] for entry in entries}
     findings.harmless += [f"samples of step {step}: have no row; they are computed anew" for step in sorted(extra)]
-    return [START, *(entry.link for entry in entries)]
+    return [run.journal.start, *(entry.link for entry in entries)]
 
 
 def check_samples(run: RunDirectory, step: int, written: str, findings: Findings) -> None:

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
@@ -16,7 +16,7 @@ from twoclocks.experiment.load import Run
 from twoclocks.experiment.session import CHECKPOINT_SECONDS
 from twoclocks.store.files import make_folder, write_atomic
 from twoclocks.store.lock import WriterLock
-from twoclocks.store.run_directory import now
+from twoclocks.store.run_directory import RunDirectory, now
 from twoclocks.store.seals import seal_document
 from twoclocks.sweeps.cells import DONE, STATES, Standing, cell_path, cell_row, standing
 from twoclocks.sweeps.executors import Ended, Executor, Order, Pool
@@ -54,6 +54,21 @@ class Sweep:
         if cell.key in self.busy and found.state not in DONE:
             return Standing("running", found.step)
         return found
+
+    def complete(self, cell: Cell) -> bool:
+        """Whether a cell needs no run: it is done, it is this cell, and it has all its rows."""
+        found = self.standing(cell)
+        if found.state not in DONE:
+            return False
+        directory = RunDirectory(cell_path(self.root, cell))
+        try:
+            own = directory.manifest()["origin"] == cell.settings.digest()
+            whole = own and (found.state == "diverged" or directory.finished)
+        except UserError:
+            whole = False
+        if not whole:
+            self._done.pop(cell.key)
+        return whole
 
     def counts(self) -> Counter[str]:
         return Counter(found.state for found in self.standings().values())
@@ -118,7 +133,7 @@ def run_sweep(
     make_folder(root / "cells")
     with WriterLock(root):
         write_atomic(root / "sweep.json", seal_document(description(plan)))
-        waiting = [cell for cell in plan.cells if sweep.standing(cell).state not in DONE]
+        waiting = [cell for cell in plan.cells if not sweep.complete(cell)]
         if waiting:
             devices = {cell.settings.training.device.partition(":")[0] for cell in waiting}
             # The pool comes first: Ray puts a handler of its own in the place of whatever hears SIGTERM.
@@ -187,17 +202,29 @@ class Dispatch:
         self.pool.start(Order(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone))
 
     def judge(self, ended: Ended) -> None:
-        key, tried = ended.key, self.sweep.attempts[ended.key]
+        key = ended.key
         if ended.outcome in DONE:
             return
-        if ended.outcome == "busy":
-            self.sweep.attempts[key] -= 1
+        then = next_try(ended.outcome, self.sweep.attempts[key], self.retries, alone=key in self.isolated)
+        if then == "later":
+            self.sweep.attempts[key] -= 1  # it was not tried
             self.later[key] = time.monotonic() + PATIENCE
-        elif ended.outcome == "memory" and key not in self.isolated:
-            self.alone.append(key)
-        elif ended.outcome != "memory" and tried < self.retries:
-            self.queue.append(key)
-        elif ended.outcome != "memory" and tried == self.retries:
-            (self.alone if ended.outcome == "lost" else self.queue).append(key)
-        else:
+        elif then == "never":
             self.sweep.failures[key] = ended.reason
+        else:
+            (self.alone if then == "alone" else self.queue).append(key)
+
+
+def next_try(outcome: str, tried: int, retries: int, alone: bool) -> Literal["now", "alone", "later", "never"]:
+    """When a cell that did not get done after ``tried`` tries is tried again; ``alone``: the last one was so.
+
+    >>> [next_try("lost", tried, retries=2, alone=False) for tried in (1, 2, 3)]
+    ['now', 'alone', 'never']
+    """
+    if outcome == "busy":
+        return "later"
+    if outcome == "memory":
+        return "never" if alone else "alone"
+    if tried > retries:
+        return "never"
+    return "alone" if outcome == "lost" and tried == retries else "now"

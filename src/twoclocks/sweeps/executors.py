@@ -68,7 +68,7 @@ class Pool(ABC):
 class Executor(Settings):
     """Settings of every executor."""
 
-    workers: int = setting(0, "cells at a time; 0: as many as fit", at_least=0, at_most=4096)
+    workers: int = setting(0, "cells at a time; 0: as many as fit", at_least=0, at_most=1024)
     cells_per_gpu: int = setting(4, "cells that share a GPU", at_least=1, at_most=64)
 
     @abstractmethod

@@ -30,9 +30,10 @@ class Child:
         self.key: str = order["key"]
         self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed in ``ended``)
         self.pipe, writing = os.pipe()
+        forge = os.getpid()
         self.process = os.fork()
         if self.process == 0:
-            live(order, writing, self.errors.fileno())
+            live(order, writing, self.errors.fileno(), forge)
         os.close(writing)
         self.said = b""
 
@@ -51,11 +52,10 @@ class Child:
         return {"key": self.key, "outcome": "lost", "reason": reason}
 
 
-def live(order: dict[str, Any], writing: int, errors: int) -> None:
+def live(order: dict[str, Any], writing: int, errors: int, forge: int) -> None:
     """The life of a child: one cell, one word, no return."""
     code = 1
     try:
-        parent = os.getppid()
         with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
             os.dup2(nothing.fileno(), 0)
             os.dup2(nothing.fileno(), 1)
@@ -63,7 +63,7 @@ def live(order: dict[str, Any], writing: int, errors: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         os.environ.update(order.get("environment", {}))
-        threading.Thread(target=mind_parent, args=(parent,), daemon=True).start()
+        threading.Thread(target=mind_parent, args=(forge,), daemon=True).start()
         from twoclocks.sweeps.work import work
 
         os.write(writing, json.dumps(work(order)).encode())
@@ -101,13 +101,9 @@ class Forge:
             self.stop_all()
         *lines, self.buffer = (self.buffer + data).split(b"\n")
         for line in lines:
-            order = json.loads(line)
-            if "stop" in order:
-                self.stop_all()
-            else:
-                child = Child(order)
-                self.children[child.pipe] = child
-                self.tell(key=child.key, process=child.process)
+            child = Child(json.loads(line))
+            self.children[child.pipe] = child
+            self.tell(key=child.key, process=child.process)
 
     def stop_all(self) -> None:
         self.deadline = time.monotonic() + GRACE

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting
+from twoclocks.core.config import Settings, build, flat, merge, nested, parse_overrides, read_yaml, setting
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.experiment.settings import DEFAULT_PRESET, RunSettings, build_settings, read_preset
+from twoclocks.experiment.settings import DEFAULT_PRESET, RunSettings, build_settings, check_name, read_preset
 
 MOST = 100_000  # cells
 
@@ -36,6 +36,9 @@ class SweepSettings(Settings):
     set: dict[str, Any] | None = setting(None, "settings that all cells share, by dotted name")
     grid: dict[str, Any] | None = setting(None, "lists or ranges of settings, by dotted name; all are crossed")
     seeds: dict[str, Any] | None = setting(None, "seeds to cross: training, data, evaluation; a number or a list")
+
+    def check(self) -> None:
+        check_name(self.name)
 
 
 @dataclass(frozen=True)
@@ -71,10 +74,19 @@ def read_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
 
 def make_plan(chosen: SweepSettings, beside: Path = Path(), change: Mapping[str, Any] | None = None) -> Plan:
     axes = {key: values(key, value) for key, value in (chosen.grid or {}).items()}
-    axes |= {f"{section}.seed": seeds(section, value) for section, value in (chosen.seeds or {}).items()}
+    for section, value in (chosen.seeds or {}).items():
+        if f"{section}.seed" in axes:
+            raise SettingError(f"seeds.{section}", value, f"{section}.seed is an axis of the grid already; remove one")
+        axes[f"{section}.seed"] = seeds(section, value)
     count = math.prod(len(found) for found in axes.values())
-    if not count <= MOST:
+    if count > MOST:
         raise SettingError("grid", f"{count:,} cells", f"use at most {MOST:,}")
+    for key, value in {**flat(nested(chosen.set or {})), **flat(change or {})}.items():
+        if key in axes:
+            raise SettingError(key, value, "it is an axis of the grid, where cells differ; remove one of the two")
+    for place in (axes, chosen.set or {}, change or {}):
+        for label in {"name", "description"} & set(place):
+            raise SettingError(label, place[label], "it belongs to the sweep; write it beside base and grid")
     # One thread a cell: several share the machine, and the last bits must not depend on how many.
     base = merge(read_preset(chosen.base, beside), {"name": chosen.name, "description": chosen.description})
     shared = merge(nested({"training.threads": 1}), merge(nested(chosen.set or {}), change or {}))
@@ -108,7 +120,7 @@ def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
     """A range with both ends; whole ends give whole numbers."""
     unknown = set(given) - {"from", "to", "step", "count", "spacing"}
     first, last = given["from"], given["to"]
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (first, last, given.get("step", 1)))
+    numbers = all(is_number(x) for x in (first, last, given.get("step", 1)))
     if unknown or not numbers or not first <= last or ("step" in given and ("count" in given or given["step"] <= 0)):
         raise SettingError(
             f"grid.{key}", dict(given), "use from ≤ to, and step above 0 or count, with spacing for count"
@@ -116,10 +128,14 @@ def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
     whole = isinstance(first, int) and isinstance(last, int)
     if "count" not in given:
         step = given.get("step", 1)
-        found = [first + step * i for i in range(int((last - first) / step + 1e-9) + 1)]
-        return [round(x, 12) if isinstance(x, float) else x for x in found]
+        steps = int((last - first) / step + 1e-9)
+        if steps >= MOST:
+            raise SettingError(f"grid.{key}", dict(given), f"these are {steps + 1:,} values; use at most {MOST:,}")
+        found = [first + step * i for i in range(steps + 1)]
+        return [float(f"{x:.12g}") if isinstance(x, float) else x for x in found]
     count, spacing = given["count"], given.get("spacing", "linear")
-    if not isinstance(count, int) or count < 2 or spacing not in ("linear", "log") or (spacing == "log" and first <= 0):
+    countable = isinstance(count, int) and 2 <= count <= MOST
+    if not countable or spacing not in ("linear", "log") or (spacing == "log" and first <= 0):
         raise SettingError(
             f"grid.{key}", dict(given), "use count of at least 2, and spacing linear, or log with from > 0"
         )
@@ -128,10 +144,15 @@ def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
     return list(dict.fromkeys(round(x) if whole else float(f"{x:.12g}") for x in found))
 
 
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def seeds(section: str, given: Any) -> list[int]:
     if section not in ("training", "data", "evaluation"):
         raise SettingError(f"seeds.{section}", given, "use training, data or evaluation")
-    found = list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
+    counted = isinstance(given, int) and not isinstance(given, bool) and given <= MOST
+    found = list(range(given)) if counted else given
     if not isinstance(found, list) or not found or not all(isinstance(x, int) for x in found):
         raise SettingError(f"seeds.{section}", given, "use a number of seeds, such as 3, or a list, such as [0, 1, 2]")
     return found

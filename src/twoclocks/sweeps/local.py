@@ -59,8 +59,7 @@ class LocalPool(Pool):
         if self.devices:
             message["environment"] = {"CUDA_VISIBLE_DEVICES": visible_devices(self.devices)[device]}
         self.running[order.key] = device
-        with contextlib.suppress(BrokenPipeError):  # then ``wait`` finds the forge dead, and the order lost
-            self.tell(message)
+        self.tell(message)
 
     def tell(self, message: dict[str, Any]) -> None:
         if self.forge is None:
@@ -72,21 +71,39 @@ class LocalPool(Pool):
                 start_new_session=True,
                 bufsize=0,
             )
-        assert self.forge.stdin is not None
-        self.forge.stdin.write(json.dumps(message).encode() + b"\n")
+        assert self.forge.stdin is not None and self.forge.stdout is not None
+        data, reading, writing = (
+            json.dumps(message).encode() + b"\n",
+            self.forge.stdout.fileno(),
+            self.forge.stdin.fileno(),
+        )
+        while data:  # the forge may be waiting for us to read what it said before it reads on
+            ready, free, _ = select.select([reading], [writing], [])
+            if ready:
+                heard = os.read(reading, 1 << 16)
+                self.buffer += heard
+                if not heard:
+                    return  # ``wait`` finds the forge dead, and the order lost
+            if free:
+                try:
+                    data = data[os.write(writing, data[: select.PIPE_BUF]) :]
+                except BrokenPipeError:
+                    return
 
     def wait(self, seconds: float) -> list[Ended]:
         ended: list[Ended] = []
         until = time.monotonic() + seconds
         while not ended and self.running and self.forge is not None:
             assert self.forge.stdout is not None
-            ready, _, _ = select.select([self.forge.stdout], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
-                break
-            data = os.read(self.forge.stdout.fileno(), 1 << 16)
-            if not data:
-                return self.forge_died()
-            *lines, self.buffer = (self.buffer + data).split(b"\n")
+            if b"\n" not in self.buffer:
+                ready, _, _ = select.select([self.forge.stdout], [], [], max(0.0, until - time.monotonic()))
+                if not ready:
+                    break
+                heard = os.read(self.forge.stdout.fileno(), 1 << 16)
+                self.buffer += heard
+                if not heard:
+                    return self.forge_died()
+            *lines, self.buffer = self.buffer.split(b"\n")
             for message in map(json.loads, lines):
                 if "process" in message:
                     self.processes[message["key"]] = message["process"]

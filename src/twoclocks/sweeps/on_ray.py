@@ -19,6 +19,7 @@ from typing import Any, Literal
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.store.files import make_folder, read, remove, write_atomic
+from twoclocks.store.lock import WriterLock
 from twoclocks.store.verify import verify_run
 from twoclocks.sweeps.executors import EXECUTORS, Ended, Executor, Order, Pool
 
@@ -162,9 +163,15 @@ def unpack(parcel: dict[str, bytes], folder: Path) -> None:
     for name in parcel:
         if not NAMES.fullmatch(name):
             raise UserError(f"{folder}: a worker sent a file named {name!r}; that is not part of a run")
-    for name, data in parcel.items():
-        make_folder((folder / name).parent)
-        write_atomic(folder / name, data)
+    make_folder(folder)
+    with WriterLock(folder):
+        remove(folder / "status.json")
+        for name in pack(folder):  # of an earlier, unfinished try
+            if name not in parcel:
+                remove(folder / name)
+        for name, data in parcel.items():
+            make_folder((folder / name).parent)
+            write_atomic(folder / name, data)
     findings = verify_run(folder)
     if not findings.intact:
         remove(folder / "status.json")
