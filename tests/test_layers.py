@@ -26,7 +26,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "testing": {"core", "rules", "models", "objectives", "data"},
     "report": {"core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment"},
     "papers": {"core", "store", "experiment", "clocks"},
-    "sweeps": {"core", "store", "experiment", "training"},
+    "sweeps": {"core", "clocks", "store", "experiment", "training"},
     "presets": set(),
 }
 

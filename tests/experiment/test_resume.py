@@ -23,6 +23,7 @@ from twoclocks.experiment import Experiment, Progress, Run, RunSettings, load_ru
 from twoclocks.experiment.run import OutOfMemoryError, named_memory_errors
 from twoclocks.store import files, verify_tree
 from twoclocks.store.files import digest
+from twoclocks.store.lock import LockedError
 from twoclocks.training.stopping import StoppedError, StopRequest
 
 
@@ -109,6 +110,56 @@ def test_a_second_signal_is_not_held_back() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("where", ["rehearse", "load_state", "state"])
+def test_a_signal_is_heard_while_a_run_starts_or_stores(
+    tmp_path: Path, tiny_gpt: Run, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """In preparation, while it resumes, and during any checkpoint: an exit of its own, and the run goes on later."""
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny_gpt.settings, tmp_path / "run", stopping_at(20), checkpoint_seconds=0)
+    original = getattr(Experiment, where)
+
+    def signalled(self: Experiment, *arguments: object) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiment, where, signalled)
+        with pytest.raises(StoppedError):
+            run(tiny_gpt.settings, tmp_path / "run", checkpoint_seconds=1000)
+    assert not (tmp_path / "run" / "lock").exists()
+    done = run(tiny_gpt.settings, tmp_path / "run")
+    assert contents(done.path) == contents(tiny_gpt.path)
+
+
+@pytest.mark.parametrize("channel", ["/dev/full", "closed pipe"])
+def test_nobody_listening_is_no_reason_to_stop(tmp_path: Path, channel: str) -> None:
+    words = ["--training.steps=20", "--evaluation.first=5", "--evaluation.evaluations=4", "--training.threads=1"]
+    command = [sys.executable, "-m", "twoclocks", "run", "demo-gpt", "--out", str(tmp_path / "run"), *words]
+    if channel == "closed pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(channel, os.O_WRONLY)
+    done = subprocess.run(command, stderr=writing, stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0 and load_run(tmp_path / "run").status["status"] == "finished"
+
+
+def test_the_lock_is_looked_at_before_every_row_and_checkpoint(tmp_path: Path, tiny_gpt: Run) -> None:
+    """A process that slept while another machine took over writes nothing more, not even its status."""
+    for seconds in (0.0, 1000.0):
+        out = tmp_path / str(seconds)
+
+        def lose(progress: Progress, out: Path = out) -> None:
+            if progress.step == 20 and not progress.evaluated:
+                (out / "lock").write_text('{"process": 5, "host": "elsewhere", "token": "x"}')
+
+        with pytest.raises(LockedError, match="took it over"):
+            run(tiny_gpt.settings, out, lose, checkpoint_seconds=seconds)
+        left = load_run(out)
+        assert left.metrics()["step"].tolist() == [0, 5] and left.status["status"] == "running"
+
+
 def test_a_signal_that_was_to_be_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
@@ -163,8 +214,11 @@ def test_a_fork_goes_on_beside_the_original_as_if_it_had_always_been_so(tmp_path
     assert fork.manifest["forked_from"]["step"] == 60 and contents(tmp_path / "run") == contents(tiny_gpt.path)
     assert all(findings.intact for findings in verify_tree(tmp_path))
     assert run(longer, tmp_path / "run", fork=True).path == fork.path  # found again, finished
-    with pytest.raises(UserError, match="went further than"):
+    with pytest.raises(UserError, match="leaves nothing to train"):
         run(of_steps(longer, 0, 50), tmp_path / "direct", fork=True)
+    with pytest.raises(UserError, match="leaves nothing to train"):  # else it would pass for a run with this rate
+        run(changed(longer, "training", learning_rate=1e-4), tmp_path / "direct", fork=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["direct", "run", fork.path.name]
 
 
 def test_a_fork_keeps_what_its_weights_and_rows_mean(tmp_path: Path, tiny_gpt: Run) -> None:
@@ -191,7 +245,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_line(
             path.write_bytes(data)
     assert not verify_tree(tmp_path / "run")[0].intact
     done = run(tiny_gpt.settings, tmp_path / "run")
-    assert "is damaged" in caplog.text and "the checkpoint before it is used" in caplog.text
+    assert "is damaged" in caplog.text and "it is not used, the one before it is" in caplog.text
     assert done.status["sittings"][-1]["from_step"] == (0 if victim == "all" else 38)
     assert ("starts again at step 0" in caplog.text) == (victim == "all")
     assert contents(done.path) == contents(tiny_gpt.path) and verify_tree(done.path)[0].intact
@@ -265,9 +319,18 @@ def test_verify_and_disk_errors_have_their_own_exit_codes(
     assert "No space left on device; free some space" in printed and len(printed.split("\n")) == 1
 
 
-def test_memory_errors_are_told_from_others() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] . DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+    ],
+)
+def test_memory_errors_are_told_from_others(error: Exception) -> None:
     with pytest.raises(OutOfMemoryError, match=r"training\.batch"), named_memory_errors():
-        raise MemoryError
+        raise error
     with pytest.raises(RuntimeError, match="other"), named_memory_errors():
         raise RuntimeError("other")
 

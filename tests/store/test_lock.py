@@ -77,6 +77,29 @@ def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_no
         assert time.monotonic() - begin >= 0.3
 
 
+def test_looking_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    """Whoever asks whether a folder is being written must not be taken for a writer, by a writer or another asker."""
+    (tmp_path / "lock").write_text("{}")
+    done = threading.Event()
+    seen: list[bool] = []
+
+    def look() -> None:
+        while not done.is_set():
+            seen.append(is_held(tmp_path))
+
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    assert not any(seen)
+    for _ in range(30):
+        with WriterLock(tmp_path):
+            pass
+    done.set()
+    for thread in threads:
+        thread.join()
+
+
 def test_the_holder_shows_life_and_notices_that_it_lost_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

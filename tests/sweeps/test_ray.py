@@ -200,6 +200,13 @@ def test_a_parcel_holds_a_whole_run_and_nothing_else(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="not part of a run"):
             unpack({**parcel, name: b""}, tmp_path / "other")
     assert not (tmp_path / "other").exists()
+    interrupted = tmp_path / "interrupted"  # an earlier, unfinished try whose checkpoints are of other steps
+    shutil.copytree(cell, interrupted)
+    for suffix in (".json", ".safetensors"):
+        last = interrupted / "checkpoints" / f"step-000000060{suffix}"
+        last.rename(last.with_name(f"step-000000039{suffix}"))
+    unpack(parcel, interrupted)
+    assert load_run(interrupted).clocks() == load_run(cell).clocks()
     torn = {**parcel, "metrics.jsonl": parcel["metrics.jsonl"][:-5]}
     with pytest.raises(UserError, match="arrived damaged"):
         unpack(torn, tmp_path / "torn")

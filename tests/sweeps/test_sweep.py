@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from twoclocks.cli import EXIT_FAILED, EXIT_STOPPED, main
 from twoclocks.experiment import load_run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import WriterLock
-from twoclocks.sweeps import EXECUTORS, Sweep, read_plan, run_sweep
-from twoclocks.sweeps.executors import Executor, executor_of
-from twoclocks.sweeps.table import unified
+from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
+from twoclocks.sweeps.coordinator import Dispatch
+from twoclocks.sweeps.executors import Ended, Executor, executor_of
+from twoclocks.sweeps.table import unified, write_table
 
 LOCAL = EXECUTORS.create("local", workers=2)
 
@@ -143,21 +145,53 @@ def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path, capsys: pytest.CaptureF
     assert f"process {os.getpid()}" in capsys.readouterr().err
 
 
-def test_a_cell_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
+def test_a_cell_that_another_process_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is let go only after a worker has met it."""
     plan = read_plan(write_spec(tmp_path / "mine.yaml"))
     cell = tmp_path / "out" / "cells" / plan.cells[0].key
     cell.mkdir(parents=True)
     lock = WriterLock(cell)
     lock.__enter__()
-    looks = []
+    met: list[str] = []
+    judge = Dispatch.judge
 
-    def release(sweep: Sweep) -> None:
-        looks.append(sweep.counts())
-        if len(looks) == 4:
+    def judging(self: Dispatch, ended: Ended) -> None:
+        met.append(ended.outcome)
+        if met == ["busy"]:
             lock.__exit__(None, None, None)
+        judge(self, ended)
 
-    assert run_sweep(plan, tmp_path / "out", LOCAL, release, retries=0).counts() == {"finished": 1}
-    assert len(looks) > 4
+    monkeypatch.setattr(Dispatch, "judge", judging)
+    assert run_sweep(plan, tmp_path / "out", LOCAL, retries=0).counts() == {"finished": 1}
+    assert met == ["busy", "finished"]
+
+
+def test_a_cell_with_lost_rows_or_of_another_run_is_not_skipped(tmp_path: Path) -> None:
+    plan = read_plan(write_spec(tmp_path / "mine.yaml", seeds={"training": 2}))
+    run_sweep(plan, tmp_path / "out", LOCAL)
+    first, second = (tmp_path / "out" / "cells" / cell.key for cell in plan.cells)
+    whole = cell_contents(tmp_path / "out")
+    rows = (first / "metrics.jsonl").read_bytes()
+    (first / "metrics.jsonl").write_bytes(b"".join(rows.splitlines(keepends=True)[:2]))
+    again = run_sweep(plan, tmp_path / "out", LOCAL)
+    assert again.attempts == {plan.cells[0].key: 1} and cell_contents(tmp_path / "out") == whole
+    shutil.rmtree(first)
+    shutil.copytree(second, first)
+    assert any("is that of another cell" in line for one in verify_tree(tmp_path / "out") for line in one.damage)
+    mixed = run_sweep(plan, tmp_path / "out", LOCAL, retries=0)
+    assert mixed.counts() == {"finished": 1, "failed": 1} and "other settings" in mixed.failures[plan.cells[0].key]
+    assert mixed.rows()[0]["tau_mem_lower"] is None and mixed.rows()[1]["tau_mem_lower"] is not None
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(tmp_path / "mine.yaml")
+    run(read_plan(spec).cells[0].settings, tmp_path / "run")
+    for folder in (tmp_path / "run", tmp_path):
+        assert main(["sweep", str(spec), "--out", str(folder)]) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    words = ["--executor", "ray", "--executor.address", "127.0.0.1:1"]
+    assert main(["sweep", str(spec), "--out", str(tmp_path / "new"), *words]) == 2
+    assert "does not answer" in capsys.readouterr().err and not (tmp_path / "new").exists()
 
 
 def test_executors_are_chosen_by_words() -> None:
@@ -169,3 +203,15 @@ def test_executors_are_chosen_by_words() -> None:
 
 def test_columns_have_one_type() -> None:
     assert unified([1, None, 2.5]) == [1.0, None, 2.5] and unified([1, "a"]) == ["1", "a"] and unified([1, 2]) == [1, 2]
+
+
+def test_tables_of_different_sweeps_fit_together(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    tables = []
+    for number, upper in enumerate((None, 5.0)):
+        (tmp_path / str(number)).mkdir()
+        write_table([{"cell": "a", "tau_mem_upper": upper, "evaluation.steps": None}], tmp_path / str(number))
+        tables.append(parquet.read_table(tmp_path / str(number) / "table.parquet"))
+    assert pyarrow.concat_tables(tables)["tau_mem_upper"].to_pylist() == [None, 5.0]

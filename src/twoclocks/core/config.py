@@ -269,7 +269,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise UserError(f"{path}: is not a text file; give a preset name or a YAML file") from None
     value = parse_yaml(text, source=str(path))
     if not isinstance(value, dict):
-        raise UserError(f"{path}: holds {type(value).__name__}, not settings; write sections such as 'data:'")
+        found = "nothing" if value is None else "a list" if isinstance(value, list) else "one value"
+        raise UserError(f"{path}: holds {found}, not settings; write keys and values such as 'base: demo'")
     return value
 
 

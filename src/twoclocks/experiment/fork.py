@@ -54,9 +54,9 @@ def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps
     found = source.last_good()
     if found is None:
         raise UserError(f"--fork: {str(source.path)!r} has no good checkpoint to start from; choose another --out")
-    if found.step > steps:
-        fix = f"its last checkpoint is that of step {found.step}"
-        raise UserError(f"--fork: {str(source.path)!r} went further than training.steps = {steps}; {fix}")
+    if found.step >= steps:
+        fix = f"its last checkpoint is that of step {found.step}; raise training.steps"
+        raise UserError(f"--fork: {str(source.path)!r} leaves nothing to train up to training.steps = {steps}: {fix}")
     for left in target.parent.glob(f".{target.name}.*{files.PARTIAL}"):
         if not is_held(left):  # of a copy that died
             shutil.rmtree(left)

@@ -47,6 +47,12 @@ class Run:
         return build(RunSettings, self.manifest["settings"])
 
     @property
+    def label(self) -> str:
+        """Its name, with that of its folder where they differ: cells of a sweep and forks share a name."""
+        name, folder = self.settings.name, self.path.absolute().name
+        return name if folder == name else f"{name} · {folder}"
+
+    @property
     def title(self) -> str:
         """The model in words, such as ``DiT 64×3`` for width and depth."""
         width, depth, _ = self.settings.model.dimensions

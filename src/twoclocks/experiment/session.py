@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.experiment.assembly import Experiment
 from twoclocks.store.files import DiskError
@@ -116,14 +117,15 @@ class Session:
         """What a person should know who continues a run: from where, and whether it stays the same to the last bit."""
         before = self.directory.manifest()
         here = self.experiment.environment()
-        changed = [key for key in ("versions", "machine") if before.get(key) != here[key]]
+        old, new = (flat({key: at[key] for key in ("versions", "machine") if key in at}) for at in (before, here))
+        changed = {key: value for key, value in new.items() if old.get(key) != value}
         path = self.directory.path
         log.info(f"{path}: continues at step {step:,}")
         if self.experiment.device.startswith("cuda"):
             log.info(f"{path}: on a GPU a continued run is statistically, not bit for bit, the uninterrupted one")
         elif changed:
-            words = ", ".join(f"{key} {before.get(key)}" for key in changed)
-            log.warning(f"{path}: began with other {words}; it continues statistically, not bit for bit, the same")
+            words = ", ".join(f"{key} was {old.get(key)} and is {value}" for key, value in changed.items())
+            log.warning(f"{path}: {words}; the run continues statistically, not bit for bit, the same")
 
     def set_status(self, status: str, **more: Any) -> None:
         self.directory.set_status(status, seconds=self.watch.total, **more, sittings=self.sittings)
@@ -182,7 +184,8 @@ class Session:
             return error
         if isinstance(error, DiskError):  # nothing more can be written; a run without a last word is unfinished
             return error.noting(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
-        self.set_status(ending(error), reason=f"{type(error).__name__}: {error}")
+        named = str(error) if isinstance(error, StoppedError | UserError) else f"{type(error).__name__}: {error}"
+        self.set_status(ending(error), reason=named)
         return error
 
 

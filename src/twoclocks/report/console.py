@@ -104,7 +104,7 @@ def show_clocks(runs: Sequence[Run]) -> None:
     for run in runs:
         clocks, settings = run.clocks(), run.settings
         chance = f"{settings.rule.copy_chance(settings.data.n):.2g}"
-        table.add_row(settings.name, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
+        table.add_row(run.label, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
     wide_console().print(table)
 
 
@@ -132,10 +132,14 @@ def show_rows(rows: Sequence[dict[str, str]]) -> None:
     wide_console().print(table_of(rows))
 
 
+SHORT = 12  # letters of a cell that is not broken over two lines
+
+
 def table_of(rows: Sequence[dict[str, str]], title: str | None = None) -> Table:
     table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
     for number, heading in enumerate(rows[0] if rows else ()):
-        table.add_column(heading, overflow="fold", no_wrap=number == 0)
+        short = all(len(row[heading]) <= SHORT for row in rows)
+        table.add_column(heading, overflow="fold", no_wrap=number == 0 or short)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row.values()))
     return table

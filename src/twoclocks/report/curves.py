@@ -95,7 +95,7 @@ def curves_data(run: Run) -> CurvesInfo:
         if f"loss_{split}" in columns
     )
     return CurvesInfo(
-        f"{settings.name}: {run.title}",
+        f"{run.label}: {run.title}",
         columns["step"],
         tuple(fractions),
         columns["valid_new"],

@@ -171,12 +171,12 @@ class RunDirectory:
             try:
                 found = self.checkpoints.read(step)
             except DamagedError as error:
-                log.warning(f"{error}; the checkpoint before it is used")
+                log.warning(f"{error}; it is not used, the one before it is if that is intact")
                 continue
             if found.link in links:
                 return found
             lacks = f"lacks rows that the checkpoint of step {step} counts on"
-            log.warning(f"{self.journal.path}: {lacks}; the checkpoint before it is used")
+            log.warning(f"{self.journal.path}: {lacks}; it is not used")
         return None
 
     def rewind(self, to: Checkpoint | None) -> None:

@@ -28,7 +28,7 @@ class Findings:
     checked: int = 0  # files
     damage: list[str] = field(default_factory=list)
     harmless: list[str] = field(default_factory=list)
-    readable: bool = True  # without the manifest nothing says what the rows should be
+    readable: bool = True  # without its manifest, or with links in it, the rest of a run is not looked at
 
     @property
     def intact(self) -> bool:
@@ -92,6 +92,10 @@ def examine(path: Path) -> Findings:
             check_end(run, status, links, findings)
     if is_held(path):
         findings.harmless.append("lock: a process writes this run now")
+    elif (path / "lock").exists():
+        findings.harmless.append("lock: its process is dead; the next one takes it over")
+    if findings.status == "running" and not is_held(path):
+        findings.status = "unfinished"
     return findings
 
 
@@ -179,6 +183,7 @@ def check_names(run: RunDirectory, findings: Findings) -> None:
         name = path.relative_to(run.path)
         if path.is_symlink():
             findings.damage.append(f"{name}: is a symbolic link")
+            findings.readable = False
         elif path.name.endswith(files.PARTIAL):
             findings.harmless.append(f"{name}: was being written when a process died")
         elif name.parts[0] not in OURS or (len(name.parts) > 1 and not path.name.startswith("step-")):

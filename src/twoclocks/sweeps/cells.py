@@ -15,6 +15,7 @@ from twoclocks.store.run_directory import RunDirectory
 from twoclocks.sweeps.grid import Cell
 
 State = Literal["waiting", "running", "unfinished", "finished", "diverged", "failed"]
+LAST = ("sample_accuracy", "sample_memorization", "valid_new", "loss", "loss_train", "loss_held_out", "loss_cube")
 STATES: tuple[State, ...] = get_args(State)
 DONE = ("finished", "diverged")  # a run that diverged would diverge again
 
@@ -62,21 +63,28 @@ def cell_row(root: Path, cell: Cell, found: Standing) -> dict[str, Any]:
     """One row of the table: where the cell stands, its clocks as intervals, and all its settings."""
     path = cell_path(root, cell)
     row: dict[str, Any] = {"cell": cell.key, **vars(found)}
+    run = Run(path)
+    clocks, last = None, {}
     try:
-        clocks = Run(path).clocks() if found.state in DONE else None
+        if found.state in DONE:
+            clocks, last = run.clocks(), {name: float(column[-1]) for name, column in run.metrics().items()}
     except UserError as error:  # damaged, or diverged before the first evaluation
-        clocks, row["reason"] = None, str(error)
+        row["reason"] = str(error)
     for name, onset in (("tau_rule", clocks and clocks.rule), ("tau_mem", clocks and clocks.memory)):
         row[f"{name}_lower"] = onset.lower if onset else None
         row[f"{name}_upper"] = onset.upper if onset and onset.status != "right-censored" else None
         row[f"{name}_status"] = onset.status if onset else None
+        row[f"{name}_first_crossing"] = onset.first_crossing if onset else None
     window = clocks.window if clocks else None
     row["verdict"] = clocks.verdict if clocks else None
     row["window_begin"] = window[0] if window else None
     row["window_end"] = window[1] if window and window[1] != float("inf") else None
     settings = cell.settings
-    row["copy_chance"] = settings.rule.copy_chance(settings.data.n)
-    row["seconds"] = Run(path).status.get("seconds") if found.state in DONE else None
+    row["copy_chance"], row["validity_chance"] = settings.rule.copy_chance(settings.data.n), settings.rule.chance()
+    row |= {f"last_{name}": last.get(name) for name in LAST}
+    row["seconds"] = run.status.get("seconds") if found.state in DONE else None
+    row["commit"] = run.manifest["commit"] if clocks else None
+    row["path"] = str(path)
     return row | {key: plain(value) for key, value in flat(to_mapping(settings)).items()}
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.session import CHECKPOINT_SECONDS
 from twoclocks.store.files import make_folder, write_atomic
 from twoclocks.store.lock import WriterLock
-from twoclocks.store.run_directory import RunDirectory, now
+from twoclocks.store.run_directory import RunDirectory, check_free, now
 from twoclocks.store.seals import seal_document
 from twoclocks.sweeps.cells import DONE, STATES, Standing, cell_path, cell_row, standing
 from twoclocks.sweeps.executors import Ended, Executor, Order, Pool
@@ -75,16 +76,19 @@ class Sweep:
 
     def status(self) -> dict[str, Any]:
         """All that is known, for ``--json``."""
-        known = self.standings()
-        return {
-            "name": self.plan.name,
-            "path": str(self.root),
-            "counts": dict(Counter(found.state for found in known.values())),
-            "cells": [
-                {"cell": cell.key, **vars(known[cell.key]), "steps": cell.settings.training.steps, **cell.point}
-                for cell in self.plan.cells
-            ],
-        }
+        cells = []
+        for cell, found in zip(self.plan.cells, self.standings().values(), strict=True):
+            clocks = self.clocks_of(cell, found)
+            line = {"cell": cell.key, **vars(found), "steps": cell.settings.training.steps, **cell.point}
+            cells.append(line if clocks is None else {**line, **clocks.as_json()})
+        counts = Counter(line["state"] for line in cells)
+        return {"name": self.plan.name, "path": str(self.root), "counts": dict(counts), "cells": cells}
+
+    def clocks_of(self, cell: Cell, found: Standing) -> Clocks | None:
+        """Of a cell that is done and can be read."""
+        with contextlib.suppress(UserError):
+            return Run(cell_path(self.root, cell)).clocks() if found.state in DONE else None
+        return None
 
     def lines(self, states: Collection[str] = STATES) -> list[dict[str, str]]:
         """One line a cell, for people: those in the given states, without columns that would be empty."""
@@ -95,10 +99,8 @@ class Sweep:
             line = {"cell": cell.key, **{key: str(value) for key, value in cell.point.items()}, "state": found.state}
             line["step"] = f"{found.step:,}/{cell.settings.training.steps:,}"
             line |= {"τ_rule": "", "τ_mem": "", "window": "", "reason": found.reason}
-            if found.state in DONE:
-                with contextlib.suppress(UserError):
-                    clocks = Run(cell_path(self.root, cell)).clocks()
-                    line |= {"τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory), "window": str(clocks)}
+            if (clocks := self.clocks_of(cell, found)) is not None:
+                line |= {"τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory), "window": str(clocks)}
             lines.append(line)
         filled = {key for line in lines for key, value in line.items() if value}
         return [{key: value for key, value in line.items() if key in filled} for line in lines]
@@ -129,16 +131,19 @@ def run_sweep(
         if not value >= 0:
             raise SettingError(name, value, "use a number of at least 0")
     root = Path(root)
+    check_free(root, besides=["cells", "sweep.json", "table.csv", "table.parquet"])
     sweep = Sweep(plan, root)
-    make_folder(root / "cells")
-    with WriterLock(root):
+    waiting = [cell for cell in plan.cells if not sweep.complete(cell)]
+    devices = {cell.settings.training.device.partition(":")[0] for cell in waiting}
+    # The pool comes first: a cluster that cannot be entered leaves no trace, and Ray takes SIGTERM's handler.
+    with contextlib.ExitStack() as stack:
+        pool = stack.enter_context(executor.open("cuda" if "cuda" in devices else "cpu", root)) if waiting else None
+        make_folder(root / "cells")
+        stack.enter_context(WriterLock(root))
+        stop = stack.enter_context(StopRequest())
         write_atomic(root / "sweep.json", seal_document(description(plan)))
-        waiting = [cell for cell in plan.cells if not sweep.complete(cell)]
-        if waiting:
-            devices = {cell.settings.training.device.partition(":")[0] for cell in waiting}
-            # The pool comes first: Ray puts a handler of its own in the place of whatever hears SIGTERM.
-            with executor.open("cuda" if "cuda" in devices else "cpu", root) as pool, StopRequest() as stop:
-                Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, look)
+        if pool is not None:
+            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, look)
         write_table(sweep.rows(), root)
         look(sweep)
     return sweep

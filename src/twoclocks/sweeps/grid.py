@@ -30,7 +30,7 @@ MOST = 100_000  # cells
 class SweepSettings(Settings):
     """What stands in the file of a sweep."""
 
-    name: str = setting("", "a label; also the name of its folder")
+    name: str = setting("sweep", "a label, and the name of its folder; by default that of its file")
     description: str = setting("", "one sentence for people")
     base: str = setting(DEFAULT_PRESET, "a preset, or a YAML file beside this one")
     set: dict[str, Any] | None = setting(None, "settings that all cells share, by dotted name")
@@ -67,6 +67,8 @@ class Plan:
 def read_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
     """The cells of a sweep file; ``--data.n 512`` changes what all cells share."""
     path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: is not there; give the YAML file of a sweep, with base, grid and seeds")
     mapping = read_yaml(path)
     chosen = build(SweepSettings, {"name": path.stem, **mapping})
     return make_plan(chosen, path.parent, parse_overrides(overrides))
@@ -81,12 +83,7 @@ def make_plan(chosen: SweepSettings, beside: Path = Path(), change: Mapping[str,
     count = math.prod(len(found) for found in axes.values())
     if count > MOST:
         raise SettingError("grid", f"{count:,} cells", f"use at most {MOST:,}")
-    for key, value in {**flat(nested(chosen.set or {})), **flat(change or {})}.items():
-        if key in axes:
-            raise SettingError(key, value, "it is an axis of the grid, where cells differ; remove one of the two")
-    for place in (axes, chosen.set or {}, change or {}):
-        for label in {"name", "description"} & set(place):
-            raise SettingError(label, place[label], "it belongs to the sweep; write it beside base and grid")
+    check_once(axes, chosen.set or {}, change or {})
     # One thread a cell: several share the machine, and the last bits must not depend on how many.
     base = merge(read_preset(chosen.base, beside), {"name": chosen.name, "description": chosen.description})
     shared = merge(nested({"training.threads": 1}), merge(nested(chosen.set or {}), change or {}))
@@ -104,6 +101,19 @@ def make_plan(chosen: SweepSettings, beside: Path = Path(), change: Mapping[str,
             raise UserError(f"grid: {point} and {twin} are the same run; remove one of them")
         cells[cell.key] = cell
     return Plan(chosen.name, chosen.description, tuple(cells.values()))
+
+
+def check_once(axes: Mapping[str, Any], shared: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    """Every setting has one place: what is said twice would be ignored once."""
+    for key, value in {**flat(nested(shared)), **flat(change)}.items():
+        if key in axes:
+            raise SettingError(key, value, "it is an axis of the grid, where cells differ; remove one of the two")
+    for key, other in itertools.permutations(axes, 2):
+        if other.startswith(f"{key}."):
+            raise SettingError(f"grid.{other}", axes[other], f"it is part of the axis {key}; remove one of the two")
+    for place in (axes, shared, change):
+        for label in {"name", "description"} & set(place):
+            raise SettingError(label, place[label], "it belongs to the sweep; write it beside base and grid")
 
 
 def values(key: str, given: Any) -> list[Any]:
@@ -127,6 +137,8 @@ def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
         )
     whole = isinstance(first, int) and isinstance(last, int)
     if "count" not in given:
+        if "step" not in given and not whole:
+            raise SettingError(f"grid.{key}", dict(given), "say how far apart: add step, or count and spacing")
         step = given.get("step", 1)
         steps = int((last - first) / step + 1e-9)
         if steps >= MOST:

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ def enter(address: str) -> Any:
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode != "token":
         raise SettingError("RAY_AUTH_MODE", mode, "without a token anybody who reaches a port can run code; unset it")
+    check_reachable(address)
     if "ray" in sys.modules and "RAY_AUTH_MODE" not in os.environ:
         raise UserError("RAY_AUTH_MODE: ray was imported before it was set; set it to token first")
     os.environ["RAY_AUTH_MODE"] = "token"
@@ -70,6 +72,17 @@ def enter(address: str) -> Any:
     return ray
 
 
+def check_reachable(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise UserError(f"executor.address: {address!r} does not answer ({error}); check host and port") from None
+
+
 class RayPool(Pool):
     """Cells as tasks. Ray's own retries are off: the coordinator counts tries, the same way for every executor."""
 
@@ -80,8 +93,6 @@ class RayPool(Pool):
         self.running: dict[Any, Order] = {}
         # A worker that finds this file under the same path sees the same disk.
         self.mark = root.absolute() / f".shared-{secrets.token_hex(8)}"
-        if settings.storage != "object_store":
-            write_atomic(self.mark, b"")
         self.task = self.ray.remote(max_retries=0)(work_on_cluster)
 
     @property
@@ -94,6 +105,8 @@ class RayPool(Pool):
         return self.settings.workers or max(1, int(fitting + 1e-9))
 
     def start(self, order: Order) -> None:
+        if self.settings.storage == "auto" and not self.mark.exists():
+            write_atomic(self.mark, b"")
         gpus = float(self.gpus > 0) if order.alone else self.gpus
         task = self.task.options(num_cpus=self.settings.cpus, num_gpus=gpus, name=order.key)
         mark = str(self.mark) if self.settings.storage == "auto" else self.settings.storage

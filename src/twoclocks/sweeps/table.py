@@ -26,7 +26,8 @@ def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
     names = columns(rows)
     data = {name: unified([row.get(name) for row in rows]) for name in names}
     buffer = io.BytesIO()
-    parquet.write_table(pyarrow.table(data), buffer)
+    arrays = {name: pyarrow.array(values, kind_of(name, values)) for name, values in data.items()}
+    parquet.write_table(pyarrow.table(arrays), buffer)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
@@ -45,3 +46,13 @@ def unified(column: list[Any]) -> list[Any]:
     if len(kinds) > 1:
         return [None if value is None else str(value) for value in column]
     return column
+
+
+def kind_of(name: str, column: list[Any]) -> Any:
+    """Arrow's type where the values do not tell it: tables of different sweeps must fit together."""
+    import pyarrow
+
+    if any(value is not None for value in column):
+        return None
+    measured = name.startswith(("tau_", "window_", "last_", "seconds")) and not name.endswith("_status")
+    return pyarrow.float64() if measured else pyarrow.string()

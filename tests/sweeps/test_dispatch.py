@@ -1,0 +1,120 @@
+"""Who is tried again, when, and how: the coordinator against a pool that says what it is told to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_sweep import write_spec
+
+from twoclocks.sweeps import Plan, Sweep, coordinator, read_plan
+from twoclocks.sweeps.coordinator import Dispatch
+from twoclocks.sweeps.executors import Ended, Order, Pool
+from twoclocks.sweeps.local import LocalPool
+from twoclocks.training.stopping import StopRequest
+
+
+class ScriptedPool(Pool):
+    """Ends each order with the next word of its cell's script, and remembers what it was given."""
+
+    def __init__(self, scripts: dict[str, list[str]], capacity: int) -> None:
+        self.scripts, self._capacity = scripts, capacity
+        self.running: list[Order] = []
+        self.given: list[Order] = []
+        self.most = 0
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def start(self, order: Order) -> None:
+        self.running.append(order)
+        self.given.append(order)
+        self.most = max(self.most, len(self.running))
+        assert not order.alone or len(self.running) == 1, "alone means alone"
+
+    def wait(self, seconds: float) -> list[Ended]:
+        if not self.running:
+            return []
+        order = self.running.pop(0)
+        return [Ended(order.key, self.scripts[order.key].pop(0), "why")]
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return read_plan(write_spec(tmp_path / "four.yaml", seeds={"training": 4}))
+
+
+def dispatch(plan: Plan, root: Path, *scripts: list[str], retries: int = 2) -> tuple[Sweep, ScriptedPool]:
+    sweep = Sweep(plan, root)
+    pool = ScriptedPool({cell.key: script for cell, script in zip(plan.cells, scripts, strict=True)}, capacity=2)
+    Dispatch(sweep, pool, list(plan.cells), retries, 7.0).run(StopRequest(), lambda sweep: None)
+    assert not any(pool.scripts.values()), "every word was said"
+    return sweep, pool
+
+
+def tries(pool: ScriptedPool, plan: Plan, index: int) -> list[bool]:
+    """For each try of a cell, whether it was alone."""
+    return [order.alone for order in pool.given if order.key == plan.cells[index].key]
+
+
+Case = tuple[list[str], list[bool], bool]
+CASES: dict[str, Case] = {
+    "done": (["finished"], [False], False),
+    "diverged": (["diverged"], [False], False),
+    "an error": (["failed", "failed", "failed"], [False, False, False], True),
+    "an error that passes": (["failed", "finished"], [False, False], False),
+    "lost once": (["lost", "finished"], [False, False], False),
+    "lost to the end": (["lost", "lost", "lost"], [False, False, True], True),
+    "memory": (["memory", "finished"], [False, True], False),
+    "memory, alone too": (["memory", "memory"], [False, True], True),
+    "memory after a loss": (["lost", "memory", "memory"], [False, False, True], True),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_tries(kind: str, plan: Plan, tmp_path: Path) -> None:
+    script, alone, failed = CASES[kind]
+    sweep, pool = dispatch(plan, tmp_path, list(script), ["finished"], ["finished"], ["finished"])
+    assert tries(pool, plan, 0) == alone
+    assert sweep.failures == ({plan.cells[0].key: "why"} if failed else {})
+    assert pool.most == 2 and pool.given[0].checkpoint_seconds == 7.0
+    if True in alone:  # after all others
+        assert pool.given[-1].key == plan.cells[0].key
+
+
+def test_a_cell_that_others_write_waits_without_losing_tries(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "PATIENCE", 0.05)
+    words = ["busy"] * 6 + ["finished"]
+    sweep, pool = dispatch(plan, tmp_path, words, ["finished"], ["finished"], ["finished"], retries=0)
+    assert len(tries(pool, plan, 0)) == 7 and not sweep.failures and sweep.attempts[plan.cells[0].key] == 1
+
+
+def test_cells_are_spread_over_gpus_and_see_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    pool = LocalPool(capacity=4, devices=2)
+    told: list[dict[str, object]] = []
+    monkeypatch.setattr(pool, "tell", told.append)
+    for number in range(4):
+        pool.start(Order(str(number), {}, "", 1.0))
+    assert [message["environment"] for message in told] == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in "3535"]
+    pool.running.pop("1")
+    pool.start(Order("4", {}, "", 1.0))
+    assert told[-1]["environment"] == {"CUDA_VISIBLE_DEVICES": "5"}
+
+
+def test_many_orders_at_once_do_not_block(tmp_path: Path) -> None:
+    """Orders that fail at once fill the pipe back to us while we still write."""
+    with LocalPool(capacity=700, devices=0) as pool:
+        long: Callable[[int], Order] = lambda number: Order(f"{number:0200}", {"unknown": 1}, str(tmp_path), 1.0)  # noqa: E731
+        for number in range(700):
+            pool.start(long(number))
+        ended: list[Ended] = []
+        while len(ended) < 700:
+            ended += pool.wait(30)
+    assert {one.outcome for one in ended} == {"failed"} and "unknown" in ended[0].reason
