@@ -198,7 +198,7 @@ def disk_errors(folder: Path, every: int = 1) -> Iterator[Tally]:
     expected = reference(chosen, folder)
     counted = train(chosen, folder / "counted-errors")
     for kind in ERRORS:
-        tally = Tally(f"{kind} at a disk call")
+        tally, noted = Tally(f"{kind} at a disk call"), 0
         for at in range(1, counted.calls + 1, every):
             path = folder / f"{kind}-{at}"
             tally.tried += 1
@@ -208,8 +208,10 @@ def disk_errors(folder: Path, every: int = 1) -> Iterator[Tally]:
             except DiskError as error:
                 said = str(error)
             clear = str(path) in said and said.count(";") >= 1
+            noted += "the last good checkpoint is that of step" in said
             good = clear and same_in_the_end(chosen, path, expected)
             tally.equal += good
             tally.wrong += not good
             shutil.rmtree(path, ignore_errors=True)
+        assert noted > tally.tried / 2, "once training goes on, the line names the last good checkpoint"
         yield tally

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -13,6 +14,7 @@ from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -56,6 +58,7 @@ def test_a_run_in_many_sittings_is_the_same_run(
     assert len(done.status["sittings"]) == 6 and done.status["sittings"][0]["from_step"] == 0
     assert (done.status["sittings"][5]["from_step"] > 0) == (seconds == 0)
     assert done.timings()["step"].tolist() == done.metrics()["step"].tolist()
+    assert (np.diff(done.timings()["seconds"]) > 0).all()  # over all sittings
 
 
 def test_a_signal_between_evaluations_keeps_the_sum_of_losses(tmp_path: Path, tiny_gpt: Run) -> None:
@@ -296,8 +299,9 @@ def test_space_is_estimated_before_anything_is_written(
     run(tiny_gpt.settings, tmp_path / "deep" / "run")
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 def test_verify_and_disk_errors_have_their_own_exit_codes(
-    work: Path, tiny_gpt: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    number: int, work: Path, tiny_gpt: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(tiny_gpt.path, work / "tree" / "one")
     assert main(["verify", "tree"]) == 0
@@ -310,13 +314,13 @@ def test_verify_and_disk_errors_have_their_own_exit_codes(
     capsys.readouterr()
 
     def full(descriptor: int, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(files.disk, "write", full)
     words = [f"--{key}={value}" for key, value in flat(to_mapping(tiny_gpt.settings)).items() if value is not None]
     assert main(["run", *words, "--out", "full"]) == EXIT_DISK
     printed = capsys.readouterr().err.strip()
-    assert "No space left on device; free some space" in printed and len(printed.split("\n")) == 1
+    assert f"{os.strerror(number)}; {files.FIXES[number]}" in printed and len(printed.split("\n")) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from twoclocks.core.errors import UserError
-from twoclocks.store import RunDirectory
+from twoclocks.store import RunDirectory, files
 from twoclocks.store.files import DiskError, write_atomic
-from twoclocks.store.seals import open_document, seal_document
+from twoclocks.store.seals import open_document, seal_document, seal_line
 
 
 def make(path: Path) -> RunDirectory:
@@ -26,6 +26,35 @@ def test_metrics_round_trip_with_nan_and_a_torn_tail(tmp_path: Path) -> None:
         stream.write('{"step": 3, "x"')  # a crash in the middle of a line
     rows = list(run.metrics())
     assert [row["step"] for row in rows] == [1, 2] and math.isnan(rows[0]["y"]) and rows[1]["y"] == 3.0
+
+
+def test_a_step_never_appears_twice(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    run.append_metrics({"step": 5})
+    for step in (5, 4):
+        with pytest.raises(ValueError, match=f"step {step} is not after step 5"):
+            run.append_metrics({"step": step})
+    line, _ = seal_line({"step": 5}, run.journal.link)  # sealed rightly, by somebody else
+    with (run.path / "metrics.jsonl").open("ab") as stream:
+        stream.write(line)
+    with pytest.raises(UserError, match=r"line 2 is damaged \(its step is not after"):
+        list(run.metrics())
+
+
+def test_a_row_that_does_not_fit_whole_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make(tmp_path)
+    run.append_metrics({"step": 1})
+
+    def half(descriptor: int, data: bytes) -> int:
+        os.write(descriptor, bytes(data)[:7])
+        raise OSError(errno.ENOSPC, "disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.disk, "write", half)
+        with pytest.raises(DiskError):
+            run.append_metrics({"step": 2})
+    run.append_metrics({"step": 3})
+    assert [row["step"] for row in run.metrics()] == [1, 3]
 
 
 def test_damage_in_the_middle_of_the_metrics_is_reported(tmp_path: Path) -> None:
