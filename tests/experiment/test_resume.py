@@ -150,17 +150,18 @@ def test_nobody_listening_is_no_reason_to_stop(tmp_path: Path, channel: str) -> 
 
 def test_the_lock_is_looked_at_before_every_row_and_checkpoint(tmp_path: Path, tiny_gpt: Run) -> None:
     """A process that slept while another machine took over writes nothing more, not even its status."""
-    for seconds in (0.0, 1000.0):
-        out = tmp_path / str(seconds)
+    for before_the_row in (True, False):
+        out = tmp_path / str(before_the_row)
 
-        def lose(progress: Progress, out: Path = out) -> None:
-            if progress.step == 20 and not progress.evaluated:
+        def lose(progress: Progress, out: Path = out, before_the_row: bool = before_the_row) -> None:
+            if progress.step == 20 and progress.evaluated != before_the_row:
                 (out / "lock").write_text('{"process": 5, "host": "elsewhere", "token": "x"}')
 
         with pytest.raises(LockedError, match="took it over"):
-            run(tiny_gpt.settings, out, lose, checkpoint_seconds=seconds)
+            run(tiny_gpt.settings, out, lose, checkpoint_seconds=0)
         left = load_run(out)
-        assert left.metrics()["step"].tolist() == [0, 5] and left.status["status"] == "running"
+        assert left.metrics()["step"].tolist() == ([0, 5] if before_the_row else [0, 5, 20])
+        assert left.directory.checkpoint_steps() == [18, 19] and left.status["status"] == "running"
 
 
 def test_a_signal_that_was_to_be_ignored_stays_ignored() -> None:
