@@ -81,11 +81,17 @@ def one_step(settings: RunSettings, out: Path) -> None:
         handle.remove()
 
 
+def hear_all() -> None:
+    """Tests that run in the background of a shell may have inherited that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_commits_a_checkpoint_within_ten_seconds_and_the_command_continues(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """The evaluations are made so long that the signal must leave one in the middle."""
+    hear_all()
     change = {"training.steps": 3, "evaluation.steps": "[0, 3]", "evaluation.samples": 400_000, "clocks.sustain": 1}
     words = [word for key, value in change.items() for word in (f"--{key}", str(value))]
     command = [sys.executable, "-m", "twoclocks", "run", "demo-gpt", "--out", str(tmp_path / "run"), *words]
@@ -104,6 +110,7 @@ def test_a_signal_commits_a_checkpoint_within_ten_seconds_and_the_command_contin
 
 
 def test_a_second_signal_is_not_held_back() -> None:
+    hear_all()
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.by == "SIGINT"
