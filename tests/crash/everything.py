@@ -48,7 +48,7 @@ def main() -> None:
             numbers = f"{tally.tried:6} {tally.equal:6} {tally.detected:8} {tally.wrong:6} {seconds:8.1f}"
             print(f"{tally.campaign:58} {numbers}", flush=True)
             rows.append({**row, "seconds": round(seconds, 1)})
-            tally.check()
+            assert tally.good, tally
     if arguments.out is not None:
         about = {"command": "make test-crash", "commit": commit(), "versions": versions(), "machine": machine("cpu")}
         write_json(arguments.out, {**about, "runs": rows})
