@@ -14,15 +14,8 @@ from typing import Any, NoReturn
 from twoclocks import __version__
 from twoclocks.core.errors import UserError
 
-EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_DAMAGED, EXIT_FAILED, EXIT_INTERRUPTED = (
-    2,
-    3,
-    4,
-    5,
-    6,
-    7,
-    130,
-)
+EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED = 2, 3, 4
+EXIT_DISK, EXIT_DAMAGED, EXIT_FAILED, EXIT_INTERRUPTED = 5, 6, 7, 130
 FLAGS = ("--json", "--fork", "--plan", "--status", "--help", "-h")  # words that take no value
 DEMO_PRESETS = ("demo", "demo-gpt")
 LISTS = ("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "settings")

@@ -100,8 +100,10 @@ def test_cells_are_spread_over_gpus_and_see_one_each(monkeypatch: pytest.MonkeyP
     pool = LocalPool(capacity=4, devices=2)
     told: list[dict[str, object]] = []
     monkeypatch.setattr(pool, "tell", told.append)
-    for number in range(4):
-        pool.start(Order(str(number), {}, "", 1.0))
+    orders = [Order(str(number), {}, "", 1.0) for number in range(4)]
+    for order in orders:
+        pool.start(order)
+    assert all("environment" not in vars(order) for order in orders)  # what is sent is a copy
     assert [message["environment"] for message in told] == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in "3535"]
     pool.running.pop("1")
     pool.start(Order("4", {}, "", 1.0))

@@ -175,6 +175,9 @@ def test_a_cell_with_lost_rows_or_of_another_run_is_not_skipped(tmp_path: Path) 
     (first / "metrics.jsonl").write_bytes(b"".join(rows.splitlines(keepends=True)[:2]))
     again = run_sweep(plan, tmp_path / "out", LOCAL)
     assert again.attempts == {plan.cells[0].key: 1} and cell_contents(tmp_path / "out") == whole
+    (tmp_path / "out" / ".shared-0123.partial").touch()  # of a coordinator that was killed
+    assert not run_sweep(plan, tmp_path / "out", LOCAL).attempts
+    assert not (tmp_path / "out" / ".shared-0123.partial").exists()
     shutil.rmtree(first)
     shutil.copytree(second, first)
     assert any("is that of another cell" in line for one in verify_tree(tmp_path / "out") for line in one.damage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,19 @@ class Journal:
             found.append(Entry(row, link, end))
         return found, None
 
-    def rows(self) -> list[dict[str, Any]]:
-        """All rows; damage is an error."""
+    def sound(self) -> list[Entry]:
+        """All rows with their links; damage is an error."""
         found, problem = self.entries()
         if problem is not None:
             raise DamagedError(f"{problem}; restore the file, or run again to compute it anew")
-        return [entry.row for entry in found]
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [entry.row for entry in self.sound()]
+
+    def link_of(self, entries: Sequence[Entry]) -> str:
+        """The link of the last of some rows."""
+        return entries[-1].link if entries else self.start
 
     def begin(self, count: int) -> None:
         """Keep the first ``count`` rows, which must be intact, and get ready to append after them."""

@@ -109,23 +109,20 @@ class RunDirectory:
 
     def finish(self, **more: Any) -> None:
         """The last word: from now on fewer rows or other checkpoints are damage."""
-        entries, _ = self.journal.entries()
-        ended = {"rows": len(entries), "link": self.last_link(), "checkpoints": self.checkpoint_steps()}
-        self.set_status("finished", **ended, **more)
+        entries = self.journal.sound()
+        link = self.journal.link_of(entries)
+        self.set_status("finished", rows=len(entries), link=link, checkpoints=self.checkpoint_steps(), **more)
 
     @property
     def finished(self) -> bool:
         """Whether the run ended and still has all its rows."""
         if not self.begun or (status := self.status())["status"] != "finished":
             return False
-        whole = status.get("link") == self.last_link()
+        entries, problem = self.journal.entries()
+        whole = problem is None and status.get("link") == self.journal.link_of(entries)
         if not whole:
             log.warning(f"{self.journal.path}: lacks rows of a run that was finished; they are computed anew")
         return whole
-
-    def last_link(self) -> str:
-        entries, problem = self.journal.entries()
-        return entries[-1].link if entries and problem is None else self.journal.start
 
     def append_metrics(self, row: Mapping[str, float], samples: str | None = None) -> None:
         """NaN (the mean over no sample) is stored as null: JSON has no NaN."""
@@ -136,13 +133,12 @@ class RunDirectory:
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """Rows in order; a last line that a crash tore is left out."""
-        rows = self.journal.rows()
-        status = self.status()
-        if status["status"] == "finished" and status.get("link") != self.last_link():
-            ended = f"has {len(rows)} rows, the run ended with {status.get('rows')}"
+        entries, status = self.journal.sound(), self.status()
+        if status["status"] == "finished" and status.get("link") != self.journal.link_of(entries):
+            ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
             raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them anew")
-        for row in rows:
-            yield {key: float("nan") if value is None else value for key, value in row.items() if key != SAMPLES}
+        for entry in entries:
+            yield {key: math.nan if value is None else value for key, value in entry.row.items() if key != SAMPLES}
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         self.checkpoints.write(step, tensors, self.journal.link)

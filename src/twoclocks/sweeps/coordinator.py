@@ -15,7 +15,7 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.session import CHECKPOINT_SECONDS
-from twoclocks.store.files import make_folder, write_atomic
+from twoclocks.store.files import PARTIAL, make_folder, remove, write_atomic
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free, now
 from twoclocks.store.seals import seal_document
@@ -141,6 +141,8 @@ def run_sweep(
         make_folder(root / "cells")
         stack.enter_context(WriterLock(root))
         stop = stack.enter_context(StopRequest())
+        for left in root.glob(f".*{PARTIAL}"):
+            remove(left)
         write_atomic(root / "sweep.json", seal_document(description(plan)))
         if pool is not None:
             Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, look)

@@ -26,7 +26,7 @@ class Order:
     alone: bool = False  # with a whole device to itself
 
     def as_json(self) -> dict[str, Any]:
-        return vars(self)
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

@@ -72,11 +72,8 @@ class LocalPool(Pool):
                 bufsize=0,
             )
         assert self.forge.stdin is not None and self.forge.stdout is not None
-        data, reading, writing = (
-            json.dumps(message).encode() + b"\n",
-            self.forge.stdout.fileno(),
-            self.forge.stdin.fileno(),
-        )
+        data = json.dumps(message).encode() + b"\n"
+        reading, writing = self.forge.stdout.fileno(), self.forge.stdin.fileno()
         while data:  # the forge may be waiting for us to read what it said before it reads on
             ready, free, _ = select.select([reading], [writing], [])
             if ready:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.store.files import make_folder, read, remove, write_atomic
+from twoclocks.store.files import PARTIAL, make_folder, read, remove, write_atomic
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.verify import verify_run
 from twoclocks.sweeps.executors import EXECUTORS, Ended, Executor, Order, Pool
@@ -92,7 +92,7 @@ class RayPool(Pool):
         self.gpus = 1 / settings.cells_per_gpu if device == "cuda" else 0.0
         self.running: dict[Any, Order] = {}
         # A worker that finds this file under the same path sees the same disk.
-        self.mark = root.absolute() / f".shared-{secrets.token_hex(8)}"
+        self.mark = root.absolute() / f".shared-{secrets.token_hex(8)}{PARTIAL}"  # cleared like all that a kill leaves
         self.task = self.ray.remote(max_retries=0)(work_on_cluster)
 
     @property
