@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,9 @@ from twoclocks.experiment.settings import RunSettings
 from twoclocks.models.base import parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.store.provenance import commit, machine, versions
-from twoclocks.training.loop import LoopState, check_finite, make_optimizer, train
+from twoclocks.training.capture import Captured
+from twoclocks.training.loop import LoopState, check_finite, make_optimizer, set_operations, train
+from twoclocks.training.step import operations_of
 
 
 class Experiment:
@@ -30,13 +33,15 @@ class Experiment:
         self.objective, self.device = settings.objective, settings.training.device
         if settings.training.threads:
             torch.set_num_threads(settings.training.threads)
-        torch.set_float32_matmul_precision("high" if settings.training.precision == "tf32" else "highest")
+        torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
         self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
         self.network = self.build_network()
+        set_operations(self.network, settings.training)
         self.optimizer = make_optimizer(self.network, settings.training)
         self.loop = LoopState(self.device)
+        self.sampler: Captured[Tensor] | None = None
         shape = self.encoding.shape(self.rule)
         self.noise = self.objective.draw_noise(
             settings.evaluation.samples, shape, torch_stream(settings.evaluation.seed, "sampling noise")
@@ -71,6 +76,7 @@ class Experiment:
         rows = self.train_rows[torch.arange(self.settings.training.batch) % len(self.train_rows)]
         generator = torch_stream(self.settings.training.seed, "rehearsal", device=self.device)
         self.objective.loss(self.network, self.encode(rows), generator).mean().backward()
+        operations_of(self.network).join()
         self.optimizer.zero_grad(set_to_none=True)
 
     def train(
@@ -92,10 +98,20 @@ class Experiment:
             self.loop,
         )
 
+    def sample(self) -> Tensor:
+        """Encoded samples from the noise of this run, which is the same at every evaluation."""
+        if self.sampler is not None:
+            return self.sampler()
+        work = partial(sample, self.objective, self.network, self.noise)
+        samples = work()
+        if self.settings.training.captures:  # all that is made at the first use is there now
+            self.sampler = Captured(work)
+        return samples
+
     @torch.no_grad()
     def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, Tensor]]:
         """The metrics row of a step and the samples kept of it; draws from streams of its own only."""
-        decoded = self.encoding.decode(self.rule, sample(self.objective, self.network, self.noise))
+        decoded = self.encoding.decode(self.rule, self.sample())
         row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
         for name, rows in self.splits.items():
             # The same noise at every step and for every split: differences are the model's.
@@ -132,6 +148,7 @@ class Experiment:
         state = {index: values for index, values in moments.items() if values}  # before the first update there is none
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         self.loop.load(step, evaluated, parts["loop"])
+        operations_of(self.network).refresh()
 
     def environment(self) -> dict[str, Any]:
         """What besides the settings decides the last bits of a result."""

@@ -16,7 +16,10 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
+from twoclocks.kernels import PLAIN, Operations, Update
 from twoclocks.models.base import MODELS, ModelSettings
+
+EPSILON = 1e-6  # of the normalisations
 
 
 @MODELS.register("dit")
@@ -48,6 +51,7 @@ class DiT(nn.Module):
     """F(x, c): (n, channels, height, width) and a noise label (n,) to (n, channels, height, width)."""
 
     positions: Tensor
+    operations: Operations = PLAIN
 
     def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -76,15 +80,22 @@ class DiT(nn.Module):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
+    @property
+    def stacks(self) -> list[list[nn.Linear]]:
+        """Layers that read the same input: fused, they are one matrix."""
+        return [[*(block.modulation for block in self.blocks), self.final_modulation]]  # type: ignore[list-item]
+
     def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
         n, channels, rows, columns = x.shape
-        tokens = self.embed(x.flatten(2).transpose(1, 2)) + self.positions  # (n, rows·columns, width)
-        condition = functional.silu(self.noise_embedding(noise_label))[:, None]  # (n, 1, width)
+        do = self.operations
+        tokens = do.embed(x.flatten(2).transpose(1, 2), self.embed, self.positions)  # (n, rows·columns, width)
+        condition = functional.silu(self.noise_embedding(noise_label))  # (n, width)
+        vectors = iter(do.modulations(condition, self.stacks[0]))
+        update = None
         for block in self.blocks:
-            tokens = block(tokens, condition)
-        shift, scale = self.final_modulation(condition).chunk(2, dim=-1)
-        out = self.head(modulate(tokens, shift, scale))
-        return out.transpose(1, 2).reshape(n, channels, rows, columns)  # type: ignore[no-any-return]
+            tokens, update = block(do, tokens, update, *(next(vectors) for _ in range(6)))
+        _, normed = do.modulate(tokens, update, next(vectors), next(vectors), EPSILON)
+        return do.read_out(normed, self.head).transpose(1, 2).reshape(n, channels, rows, columns)
 
 
 class Block(nn.Module):
@@ -99,17 +110,23 @@ class Block(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
-    def forward(self, tokens: Tensor, condition: Tensor) -> Tensor:
-        shift_a, scale_a, gate_a, shift_m, scale_m, gate_m = self.modulation(condition).chunk(6, dim=-1)
-        tokens = tokens + gate_a * self.attend(modulate(tokens, shift_a, scale_a))
-        hidden = functional.gelu(self.expand(modulate(tokens, shift_m, scale_m)))
-        return tokens + gate_m * self.contract(hidden)  # type: ignore[no-any-return]
-
-    def attend(self, tokens: Tensor) -> Tensor:
-        n, length, width = tokens.shape
-        q, k, v = self.query_key_value(tokens).view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(q, k, v)  # (n, heads, length, width/heads)
-        return self.project(mixed.transpose(1, 2).reshape(n, length, width))  # type: ignore[no-any-return]
+    def forward(
+        self,
+        do: Operations,
+        tokens: Tensor,
+        update: Update | None,
+        shift_a: Tensor,
+        scale_a: Tensor,
+        gate_a: Tensor,
+        shift_m: Tensor,
+        scale_m: Tensor,
+        gate_m: Tensor,
+    ) -> tuple[Tensor, Update]:
+        """Tokens, and the last update to them, which whoever reads them next applies."""
+        tokens, normed = do.modulate(tokens, update, shift_a, scale_a, EPSILON)
+        mixed = do.attend(normed, self.query_key_value, self.heads)
+        tokens, normed = do.modulate(tokens, do.update(mixed, self.project, gate_a), shift_m, scale_m, EPSILON)
+        return tokens, do.update(do.activate(normed, self.expand), self.contract, gate_m)
 
 
 class NoiseEmbedding(nn.Module):
@@ -127,11 +144,6 @@ class NoiseEmbedding(nn.Module):
         phase = label[:, None].float() * self.omega
         features = torch.cat([phase.cos(), phase.sin()], dim=-1)
         return self.layers(features.to(label.dtype))  # type: ignore[no-any-return]
-
-
-def modulate(tokens: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
-    normed = functional.layer_norm(tokens, tokens.shape[-1:], eps=1e-6)
-    return normed * (1 + scale) + shift
 
 
 def sine_cosine_positions(width: int, rows: int, columns: int) -> Tensor:

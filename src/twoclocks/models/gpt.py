@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from twoclocks.kernels import PLAIN, Operations, Update
+from twoclocks.kernels.plain import merge_heads, split_heads
 from twoclocks.models.base import MODELS, ModelSettings
 
 
@@ -43,6 +45,8 @@ class GPT(nn.Module):
     The head covers the symbols only, so the start token can never be generated.
     """
 
+    operations: Operations = PLAIN
+
     def __init__(self, settings: GPTSettings, length: int, symbols: int) -> None:
         super().__init__()
         width, depth, heads = settings.dimensions
@@ -67,14 +71,15 @@ class GPT(nn.Module):
         return Cache(len(self.blocks))
 
     def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
-        start = cache.filled if cache is not None else 0
-        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
-        hidden = self.token_embedding(tokens % self.token_embedding.num_embeddings) + self.position_embedding(positions)
+        do, start = self.operations, cache.filled if cache is not None else 0
+        positions = self.position_embedding.weight[start : start + tokens.shape[1]]
+        hidden = do.look_up(tokens % self.token_embedding.num_embeddings, self.token_embedding, positions)
+        update = None
         for index, block in enumerate(self.blocks):
-            hidden = block(hidden, cache, index)
+            hidden, update = block(do, hidden, update, cache, index)
         if cache is not None:
             cache.filled += tokens.shape[1]
-        return self.head(self.final_norm(hidden))  # type: ignore[no-any-return]
+        return do.read_out(do.normalise(hidden, update, self.final_norm)[1], self.head)
 
 
 class CausalBlock(nn.Module):
@@ -88,22 +93,27 @@ class CausalBlock(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
-    def forward(self, hidden: Tensor, cache: Cache | None, index: int) -> Tensor:
-        hidden = hidden + self.attend(self.attention_norm(hidden), cache, index)
-        return hidden + self.contract(functional.gelu(self.expand(self.mlp_norm(hidden))))  # type: ignore[no-any-return]
-
-    def attend(self, hidden: Tensor, cache: Cache | None, index: int) -> Tensor:
-        n, steps, width = hidden.shape
-        q, k, v = self.query_key_value(hidden).view(n, steps, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        if cache is not None:
-            k, v = self.extended(cache, index, k, v)
-        before = k.shape[2] - steps
-        if before == 0 or steps == 1:
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=steps > 1)
+    def forward(
+        self, do: Operations, hidden: Tensor, update: Update | None, cache: Cache | None, index: int
+    ) -> tuple[Tensor, Update]:
+        """Hidden states, and the last update to them, which whoever reads them next applies."""
+        hidden, normed = do.normalise(hidden, update, self.attention_norm)
+        if cache is None:
+            mixed = do.attend(normed, self.query_key_value, self.heads, causal=True)
         else:
-            seen = torch.ones(steps, before + steps, dtype=torch.bool, device=q.device).tril(before)
-            mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-        return self.project(mixed.transpose(1, 2).reshape(n, steps, width))  # type: ignore[no-any-return]
+            mixed = self.attend_cached(do.linear(normed, self.query_key_value), cache, index)
+        hidden, normed = do.normalise(hidden, do.update(mixed, self.project), self.mlp_norm)
+        return hidden, do.update(do.activate(normed, self.expand), self.contract)
+
+    def attend_cached(self, packed: Tensor, cache: Cache, index: int) -> Tensor:
+        """Attention of the new positions to all that are in the cache and to each other."""
+        q, k, v = split_heads(packed, self.heads)
+        k, v = self.extended(cache, index, k, v)
+        steps, before = q.shape[2], k.shape[2] - q.shape[2]
+        if before == 0 or steps == 1:
+            return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=steps > 1))
+        seen = torch.ones(steps, before + steps, dtype=torch.bool, device=q.device).tril(before)
+        return merge_heads(functional.scaled_dot_product_attention(q, k, v, attn_mask=seen))
 
     def extended(self, cache: Cache, index: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Write the new keys and values behind the old ones; return all that are filled."""

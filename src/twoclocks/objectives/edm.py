@@ -12,9 +12,11 @@ from typing import ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
+from twoclocks.kernels import PLAIN, Operations
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective
 
 Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
@@ -74,10 +76,12 @@ class EDM(Objective):
 
     def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
         normal = torch.randn(len(clean), generator=generator, device=clean.device, dtype=clean.dtype)
-        sigma = (self.log_sigma_mean + self.log_sigma_std * normal).exp()
         noise = torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
-        weight = (sigma**2 + self.sigma_data**2) / (sigma * self.sigma_data) ** 2
-        return weight * self.denoising_error(self.denoiser(network), clean, sigma, noise)
+        do: Operations = getattr(network, "operations", PLAIN)
+        log_sigma = self.log_sigma_mean + self.log_sigma_std * normal
+        scaled, label, target = do.precondition(clean, log_sigma, noise, self.sigma_data)
+        # λ c_out² = 1: the weighted error of the denoiser is the plain error of the network.
+        return functional.mse_loss(network(scaled, label), target, reduction="none").flatten(1).mean(dim=1)
 
     @staticmethod
     def denoising_error(denoiser: Denoiser, clean: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:
@@ -108,11 +112,11 @@ class EDM(Objective):
         """From σ_level to σ_{level+1} along dx/dσ = (x − D)/σ; the last step, to 0, is Euler's."""
         sigmas = self.schedule()
         now, after = float(sigmas[level]), float(sigmas[level + 1])
-        slope = (x - denoiser(x, x.new_full((len(x),), now))) / now
+        slope = (x - denoiser(x, x.new_full((1,), now))) / now
         euler = x + (after - now) * slope
         if after == 0:
             return euler
-        slope_after = (euler - denoiser(euler, x.new_full((len(x),), after))) / after
+        slope_after = (euler - denoiser(euler, x.new_full((1,), after))) / after
         return x + (after - now) * (slope + slope_after) / 2
 
     def finish(self, state: Tensor) -> Tensor:

@@ -10,9 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks.core.config import Settings, setting
+from twoclocks.core.errors import SettingError
 from twoclocks.core.seeds import derive
+from twoclocks.kernels import MIXED, PLAIN, Operations
 from twoclocks.objectives.base import Objective
 from twoclocks.training.errors import DivergedError
+from twoclocks.training.step import PlainStep, Step, captured, operations_of
 
 CHECK_EVERY = 50  # steps between two looks at the loss
 
@@ -29,12 +32,54 @@ class TrainingSettings(Settings):
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N")
     threads: int = setting(0, "CPU threads; 0 leaves the choice to torch", at_least=0, at_most=256)
-    precision: Literal["float32", "tf32"] = setting("float32", "matrix products on the GPU: exact or TF32")
+    precision: Literal["float32", "tf32", "bfloat16"] = setting(
+        "float32", "matrix products: exact, TF32 (GPU), or of bfloat16 copies of float32 weights"
+    )
+    kernels: Literal["fused", "plain"] = setting("fused", "between products in bfloat16 on the GPU: Triton, or PyTorch")
+    capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs")
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.startswith("cuda")
+
+    @property
+    def captures(self) -> bool:
+        return self.capture and self.on_gpu
+
+
+def set_operations(network: nn.Module, settings: TrainingSettings) -> None:
+    """Have the network compute in the precision and with the kernels that are asked for."""
+    network.operations = make_operations(network, settings)  # type: ignore[assignment]
+
+
+def make_operations(network: nn.Module, settings: TrainingSettings) -> Operations:
+    if settings.precision != "bfloat16":
+        return PLAIN
+    if settings.kernels == "plain" or not settings.on_gpu:
+        return MIXED
+    try:
+        from twoclocks.kernels.fused import FusedOperations
+    except ModuleNotFoundError:
+        fix = "they need the package triton, which is not there; install it, or use plain"
+        raise SettingError("training.kernels", settings.kernels, fix) from None
+    return FusedOperations(network)
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Adam or AdamW; for fused operations the one that works on their flat memory."""
+    flat = getattr(operations_of(network), "flat", None)
+    if flat is not None:
+        from twoclocks.kernels.adam import FlatAdam
+
+        return FlatAdam(flat, settings.learning_rate, settings.weight_decay, decoupled=settings.optimizer == "adamw")
     cls = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return cls(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    return cls(
+        network.parameters(),
+        lr=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        fused=True,
+        capturable=settings.captures,
+    )
 
 
 class LoopState:
@@ -89,6 +134,8 @@ def train(
     """
     state = state if state is not None else LoopState(data.device)
     due = set(schedule)
+    plain = PlainStep(network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum)
+    step: Step = captured(plain) if settings.captures else plain
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:
@@ -104,12 +151,7 @@ def train(
             state.since = state.step
             state.loss_sum.zero_()
         state.generator.manual_seed(derive(settings.seed, "training step", state.step + 1))
-        rows = torch.randint(len(data), (settings.batch,), generator=state.generator, device=data.device)
-        loss = objective.loss(network, data[rows], state.generator).mean()
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        state.loss_sum += loss.detach()
+        step()
         state.step += 1
         if state.step in due or state.step % CHECK_EVERY == 0 or state.step == settings.steps:
             check_finite(network, state)
@@ -120,5 +162,6 @@ def train(
 
 def check_finite(network: nn.Module, state: LoopState) -> None:
     """A sum keeps every NaN and infinity that entered it; the weights show what the last update did."""
-    if not bool(torch.isfinite(state.loss_sum)) or not all(bool(torch.isfinite(p).all()) for p in network.parameters()):
+    largest = torch._foreach_norm([parameter.detach() for parameter in network.parameters()], float("inf"))
+    if not bool(torch.isfinite(torch.stack([state.loss_sum.float(), *largest])).all()):  # the host waits but once
         raise DivergedError(state.step, kept=max(state.evaluated, 0))

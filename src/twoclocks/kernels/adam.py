@@ -1,0 +1,102 @@
+"""Adam and AdamW on flat memory in Triton: values, moments and bfloat16 shadows in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from twoclocks.kernels.flat import Flat
+
+BLOCK = 1024
+
+
+class FlatAdam(torch.optim.Optimizer):
+    """torch's Adam, or with ``decoupled`` its AdamW, for the parameters of a ``Flat``; its state is interchangeable."""
+
+    def __init__(
+        self,
+        flat: Flat,
+        lr: float,
+        weight_decay: float = 0.0,
+        decoupled: bool = False,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        self.flat = flat
+        self.first, self.second = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
+        self.steps = torch.zeros(len(flat.parameters), device=flat.values.device)  # all the same, one a parameter
+        chosen = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "decoupled": decoupled}
+        super().__init__(flat.parameters, chosen)
+        self.share()
+
+    def share(self) -> None:
+        """Show the flat moments under the names that torch's Adam gives them."""
+        for step, parameter in zip(self.steps, self.flat.parameters, strict=True):
+            self.state[parameter] = {
+                "step": step,
+                "exp_avg": self.flat.view(self.first, parameter),
+                "exp_avg_sq": self.flat.view(self.second, parameter),
+            }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Copies the moments into the flat memory, where a captured step may look for them."""
+        super().load_state_dict(state_dict)
+        for parameter, moments in list(self.state.items()):
+            self.flat.view(self.first, parameter).copy_(moments["exp_avg"])
+            self.flat.view(self.second, parameter).copy_(moments["exp_avg_sq"])
+            self.steps.fill_(float(moments["step"]))
+        if not self.state:
+            for memory in (self.first, self.second, self.steps):
+                memory.zero_()
+        self.share()
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None
+        (group,) = self.param_groups
+        size = self.flat.values.numel()
+        self.steps += 1
+        _adam[(triton.cdiv(size, BLOCK),)](
+            self.flat.values, self.flat.gradients, self.first, self.second, self.flat.shadows, self.steps, size,
+            group["lr"], *group["betas"], *(math.log(beta) for beta in group["betas"]), group["eps"],
+            group["weight_decay"], DECOUPLED=group["decoupled"], BLOCK=BLOCK, num_warps=4,
+        )  # fmt: skip
+
+
+@triton.jit
+def _correction(steps, log_beta):
+    """1 − β^steps, without the cancellation of the first steps."""
+    x = steps * log_beta
+    series = -x * (1.0 + x * (0.5 + x * (0.16666667 + x * 0.041666667)))
+    return tl.where(x > -0.05, series, 1.0 - tl.exp(x))
+
+
+@triton.jit
+def _adam(
+    values, gradients, first, second, shadows, steps, size, rate, beta_1, beta_2, log_beta_1, log_beta_2, eps, decay,
+    DECOUPLED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    here = at < size
+    taken = tl.load(steps)
+    value = tl.load(values + at, mask=here, other=0.0)
+    gradient = tl.load(gradients + at, mask=here, other=0.0)
+    if DECOUPLED:
+        value -= rate * decay * value
+    else:
+        gradient += decay * value
+    mean = tl.load(first + at, mask=here, other=0.0)
+    square = tl.load(second + at, mask=here, other=0.0)
+    mean += (1.0 - beta_1) * (gradient - mean)
+    square = beta_2 * square + (1.0 - beta_2) * gradient * gradient
+    root = tl.sqrt(square) / tl.sqrt(_correction(taken, log_beta_2)) + eps
+    value -= rate / _correction(taken, log_beta_1) * mean / root
+    tl.store(first + at, mean, mask=here)
+    tl.store(second + at, square, mask=here)
+    tl.store(values + at, value, mask=here)
+    tl.store(shadows + at, value.to(shadows.dtype.element_ty), mask=here)

@@ -1,0 +1,68 @@
+"""All parameters of a network in one piece of memory, with their gradients and bfloat16 shadows beside them.
+
+So the optimizer is one kernel in one pass, products read the shadows, and layers that share their input are one matrix.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+ALIGNMENT = 64  # entries: the GPU's copy engine wants rows that begin at whole 16 bytes
+
+
+class Flat:
+    """``values`` and ``gradients`` (float32) and ``shadows`` of all parameters, which become views of ``values``.
+
+    ``stacks`` are layers whose weights, and whose biases, are to lie one behind the other. So do gains and biases of
+    all normalisations, in ``norms``.
+    """
+
+    def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Sequence[Sequence[nn.Linear]] = ()) -> None:
+        self.parameters = list(network.parameters())  # in the network's order
+        groups = [[getattr(layer, name) for layer in stack] for stack in stacks for name in ("weight", "bias")]
+        stacked = {parameter for group in groups for parameter in group}
+        norms = [p for module in network.modules() if isinstance(module, nn.LayerNorm) for p in module.parameters()]
+        groups += [[parameter] for parameter in self.parameters if parameter not in {*stacked, *norms}]
+        groups.append(norms)
+        sizes = [sum(parameter.numel() for parameter in group) for group in groups]
+        starts = [0, *itertools.accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
+        self.places: dict[Tensor, tuple[int, int]] = {}
+        for start, group in zip(starts, groups, strict=False):
+            for parameter in group:
+                self.places[parameter] = (start, start + parameter.numel())
+                start += parameter.numel()
+        self.norms = slice(starts[-2], starts[-2] + sizes[-1])
+        device = next(network.parameters()).device
+        self.values = torch.zeros(starts[-1], device=device)
+        self.gradients, self.shadows = torch.zeros_like(self.values), torch.zeros_like(self.values, dtype=dtype)
+        with torch.no_grad():
+            for parameter in self.places:
+                self.view(self.values, parameter).copy_(parameter)
+                parameter.data = self.view(self.values, parameter)
+        self.refresh()
+
+    def view(self, memory: Tensor, parameter: Tensor) -> Tensor:
+        """The parameter's part of one of the memories."""
+        start, end = self.places[parameter]
+        return memory[start:end].view(parameter.shape)
+
+    def stacked(self, memory: Tensor, parameters: Sequence[Tensor]) -> Tensor:
+        """The parts of parameters that lie one behind the other, as one tensor."""
+        start, end = self.places[parameters[0]][0], self.places[parameters[-1]][1]
+        return memory[start:end].view(-1, *parameters[0].shape[1:])
+
+    def refresh(self) -> None:
+        """Renew the shadows from the values."""
+        self.shadows.copy_(self.values)
+
+    def gather(self) -> None:
+        """Copy gradients that were made elsewhere to their place; every parameter's gradient lies there afterwards."""
+        elsewhere = [(self.view(self.gradients, p), p.grad) for p in self.places if p.grad is not None]
+        if elsewhere:
+            torch._foreach_copy_([place for place, _ in elsewhere], [gradient for _, gradient in elsewhere])
+        for parameter in self.places:
+            parameter.grad = self.view(self.gradients, parameter)

@@ -1,0 +1,225 @@
+"""The fused operations as nodes of autograd: each calls kernels forward, and on the way back.
+
+Weights enter as layers, not as tensors: their gradients are written where the optimizer reads them, by kernels that
+autograd need not wait for. Each weight may be used once a step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from twoclocks.kernels import activation, attention, normalisation, thin, weight_gradient
+
+if TYPE_CHECKING:
+    from twoclocks.kernels.fused import FusedOperations
+
+
+def put_gradient(weight: Tensor, gradient: Tensor) -> None:
+    assert weight.grad is None, "a weight was used twice, or its old gradient was not set to None"
+    weight.grad = gradient
+
+
+class Product(Function):
+    """x (…, inputs) times the layer's weight."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, operations: FusedOperations, layer: nn.Linear) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.operations, ctx.layer = operations, layer
+        return x @ operations.shadow(layer.weight).T
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        ctx.operations.layer_gradient(ctx.layer, d_out.flatten(0, -2), x.flatten(0, -2))
+        return d_out @ ctx.operations.shadow(ctx.layer.weight), None, None
+
+
+class Stacked(Function):
+    """x (n, width) through several layers at once: their outputs side by side."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, operations: FusedOperations, layers: tuple[nn.Linear, ...]) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.operations, ctx.layers = operations, layers
+        flat = operations.flat
+        weight = flat.stacked(flat.shadows, [layer.weight for layer in layers])
+        bias = flat.stacked(flat.shadows, [layer.bias for layer in layers])
+        return torch.addmm(bias, x, weight.T)
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        flat = ctx.operations.flat
+        weights, biases = [layer.weight for layer in ctx.layers], [layer.bias for layer in ctx.layers]
+
+        def work() -> None:
+            float_product(d_out.T, x, out=flat.stacked(flat.gradients, weights))
+            torch.sum(d_out, dim=0, dtype=torch.float32, out=flat.stacked(flat.gradients, biases))
+
+        ctx.operations.aside(work, d_out, x)
+        return d_out @ flat.stacked(flat.shadows, weights), None, None
+
+
+class Normalise(Function):
+    """Update, normalisation, modulation; with a LayerNorm its vectors are the shift and the scale of all samples."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        operations: FusedOperations,
+        norm: nn.LayerNorm | None,
+        eps: float,
+        tokens: Tensor,
+        value: Tensor | None,
+        bias: Tensor | None,
+        gate: Tensor | None,
+        shift: Tensor,
+        scale: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        moved, normed, moments = normalisation.forward(tokens, value, bias, gate, shift, scale, eps, operations.dtype)
+        ctx.save_for_backward(moved, moments, value, gate, scale)
+        ctx.operations, ctx.norm, ctx.bias = operations, norm, bias
+        return moved, normed
+
+    @staticmethod
+    def backward(ctx: Any, d_moved: Tensor | None, d_normed: Tensor) -> Any:
+        moved, moments, value, gate, scale = ctx.saved_tensors
+        n, _, width = moved.shape
+
+        def sums(parameter: Tensor | None) -> Tensor:
+            return ctx.operations.sums.of(parameter, n) if parameter is not None else scale.new_empty(n, width)
+
+        d_gate = sums(None) if gate is not None else None
+        d_shift, d_scale = (
+            (sums(ctx.norm.bias), sums(ctx.norm.weight)) if ctx.norm is not None else (sums(None), sums(None))
+        )
+        d_tokens, d_value = normalisation.backward(
+            moved, moments, value, ctx.bias, gate, scale, d_moved, d_normed, (d_gate, d_shift, d_scale)
+        )
+        vectors = (d_gate, d_shift, d_scale) if ctx.norm is None else (None, None, None)
+        return None, None, None, d_tokens, d_value, None, *vectors
+
+
+class Attend(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, normed: Tensor, operations: FusedOperations, layer: nn.Linear, heads: int, causal: bool
+    ) -> Tensor:
+        packed = operations.with_bias(normed, layer)
+        ctx.save_for_backward(normed, packed)
+        ctx.operations, ctx.layer, ctx.heads, ctx.causal = operations, layer, heads, causal
+        return attention.forward(packed, heads, causal)
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        normed, packed = ctx.saved_tensors
+        operations, layer = ctx.operations, ctx.layer
+        d_packed = attention.backward(packed, d_out.contiguous(), ctx.heads, ctx.causal)
+        operations.layer_gradient(layer, d_packed.flatten(0, 1), normed.flatten(0, 1))
+        return d_packed @ operations.shadow(layer.weight), None, None, None, None
+
+
+class Activate(Function):
+    @staticmethod
+    def forward(ctx: Any, product: Tensor, operations: FusedOperations, layer: nn.Linear) -> Tensor:
+        ctx.save_for_backward(product)
+        ctx.layer = layer
+        return activation.forward(product, layer.bias)
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        (product,) = ctx.saved_tensors
+        return activation.backward(product, ctx.layer.bias, d_out.contiguous()), None, None
+
+
+class Embed(Function):
+    """The weight comes first so that the result depends on something trained."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, x: Tensor, operations: FusedOperations, layer: nn.Linear, positions: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.operations, ctx.layer = operations, layer
+        tokens = thin.expand(x.flatten(0, 1), layer.weight.T, layer.bias, positions, operations.tokens)
+        return tokens.view(*x.shape[:2], -1)
+
+    @staticmethod
+    def backward(ctx: Any, d_tokens: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        layer, wide = ctx.layer, d_tokens.flatten(0, 1)
+
+        def work() -> None:
+            total = thin.outer(x.flatten(0, 1), wide, layer.in_features)
+            put_gradient(layer.weight, total[:-1].T.contiguous())
+            put_gradient(layer.bias, total[-1])
+
+        ctx.operations.aside(work, x, d_tokens)
+        d_x = thin.reduce(wide, layer.weight.T.contiguous(), None).view_as(x) if ctx.needs_input_grad[1] else None
+        return None, d_x, None, None, None
+
+
+class LookUp(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, positions: Tensor, symbols: Tensor, operations: FusedOperations, table: nn.Embedding
+    ) -> Tensor:
+        ctx.save_for_backward(symbols)
+        ctx.operations, ctx.table = operations, table
+        return thin.expand(symbols.flatten(), weight, None, positions, operations.tokens).view(*symbols.shape, -1)
+
+    @staticmethod
+    def backward(ctx: Any, d_tokens: Tensor) -> Any:
+        (symbols,) = ctx.saved_tensors
+        table = ctx.table
+
+        def work() -> None:
+            put_gradient(table.weight, thin.outer(symbols.flatten(), d_tokens.flatten(0, 1), table.num_embeddings)[:-1])
+
+        ctx.operations.aside(work, symbols, d_tokens)
+        return None, d_tokens.sum(dim=0, dtype=torch.float32), None, None, None
+
+
+class ReadOut(Function):
+    @staticmethod
+    def forward(ctx: Any, normed: Tensor, operations: FusedOperations, layer: nn.Linear) -> Tensor:
+        ctx.save_for_backward(normed)
+        ctx.operations, ctx.layer = operations, layer
+        return thin.reduce(normed.flatten(0, -2), layer.weight, layer.bias).view(*normed.shape[:-1], -1)
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        (normed,) = ctx.saved_tensors
+        layer, narrow = ctx.layer, d_out.flatten(0, -2).contiguous()
+
+        def work() -> None:
+            put_gradient(layer.weight, thin.outer(narrow, normed.flatten(0, -2), layer.out_features)[:-1])
+            if layer.bias is not None:
+                put_gradient(layer.bias, narrow.sum(dim=0))
+
+        ctx.operations.aside(work, narrow, normed)
+        return thin.expand(narrow, layer.weight, None, None, normed.dtype).view_as(normed), None, None
+
+
+def layer_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """weight = d_outᵀ · x and bias = the sum of d_out over rows, in float32."""
+    if weight_gradient.fits(d_out, x):
+        weight_gradient.weight_gradient(d_out, x, weight, bias)
+        return
+    float_product(d_out.T, x, weight)
+    if bias is not None:
+        torch.sum(d_out, dim=0, dtype=torch.float32, out=bias)
+
+
+def float_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """out = left · right, rounded to nothing less than float32."""
+    if left.is_cuda and left.dtype != torch.float32:
+        torch.mm(left, right, out_dtype=torch.float32, out=out)
+    else:
+        torch.mm(left.float(), right.float(), out=out)

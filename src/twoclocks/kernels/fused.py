@@ -1,0 +1,150 @@
+"""The same operations for an NVIDIA GPU: matrix products in bfloat16, all between them in few Triton kernels.
+
+Weights stay in float32; each matrix has a bfloat16 shadow that the products read, renewed after every update. A bias is
+added where the product is next read. Gradients of weights are made on other streams while the way back goes on: they
+fill the multiprocessors that memory-bound kernels leave idle. They are written where the optimizer reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twoclocks.kernels import attention, corruption, functions, thin
+from twoclocks.kernels.flat import Flat
+from twoclocks.kernels.plain import Operations, Update, merge_heads, split_heads
+
+NOTHING: tuple[None, None, None] = (None, None, None)
+STREAMS = 2  # beside the way back: several small gradients at a time
+
+
+class FusedOperations(Operations):
+    """Operations of one network; ``refresh`` after its weights changed, ``join`` before its gradients are read."""
+
+    def __init__(self, network: nn.Module, dtype: torch.dtype = torch.bfloat16) -> None:
+        self.dtype, self.tokens = dtype, dtype  # of the products, and of what blocks add to
+        self.flat = Flat(network, dtype, getattr(network, "stacks", ()))
+        self.sums = TokenSums(self.flat)
+        self.streams: list[torch.cuda.Stream] = []
+        self.turn = 0
+        self.held: list[Tensor] = []  # what the other streams still read
+
+    def refresh(self) -> None:
+        self.flat.refresh()
+
+    def shadow(self, parameter: Tensor) -> Tensor:
+        return self.flat.view(self.flat.shadows, parameter)
+
+    # The other streams
+
+    def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
+        """The gradients of a layer's weight and bias, beside what else goes on."""
+        weight = self.flat.view(self.flat.gradients, layer.weight)
+        bias = self.flat.view(self.flat.gradients, layer.bias) if layer.bias is not None else None
+        self.aside(lambda: functions.layer_gradient(d_out, x, weight, bias), d_out, x)
+
+    def aside(self, work: Callable[[], None], *reads: Tensor) -> None:
+        if not reads[0].is_cuda:
+            return work()
+        if not self.streams:
+            self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
+        self.turn = (self.turn + 1) % STREAMS
+        stream = self.streams[self.turn]
+        stream.wait_stream(torch.cuda.current_stream())
+        self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
+        with torch.cuda.stream(stream):
+            work()
+
+    def join(self) -> None:
+        for stream in self.streams:
+            torch.cuda.current_stream().wait_stream(stream)
+        self.held.clear()
+        self.sums.finish()
+        self.flat.gather()
+
+    # The operations
+
+    def precondition(
+        self, clean: Tensor, log_sigma: Tensor, noise: Tensor, sigma_data: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return corruption.precondition(clean.contiguous(), log_sigma, noise, sigma_data)
+
+    def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
+        whole: Tensor = functions.Stacked.apply(condition.to(self.dtype), self, tuple(layers))
+        return whole.split(condition.shape[1], dim=1)
+
+    def modulate(
+        self, tokens: Tensor, update: Update | None, shift: Tensor, scale: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]:
+        return functions.Normalise.apply(self, None, eps, tokens, *(update or NOTHING), shift, scale)
+
+    def normalise(self, tokens: Tensor, update: Update | None, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+        vectors = norm.bias.detach(), norm.weight.detach()
+        return functions.Normalise.apply(self, norm, norm.eps, tokens, *(update or NOTHING), *vectors)
+
+    def attend(self, normed: Tensor, layer: nn.Linear, heads: int, causal: bool = False) -> Tensor:
+        if attention.fits(normed.shape[1], normed.shape[2], heads):
+            return functions.Attend.apply(normed, self, layer, heads, causal)
+        q, k, v = split_heads(self.linear(normed, layer), heads)
+        return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=causal))
+
+    def activate(self, normed: Tensor, layer: nn.Linear) -> Tensor:
+        if normed.is_cuda and not torch.is_grad_enabled():
+            # The library's own epilogue: GELU in its tanh form, which differs by a tenth of bfloat16's rounding.
+            bias, weight = self.shadow(layer.bias), self.shadow(layer.weight)
+            hidden = torch._addmm_activation(bias, normed.flatten(0, 1), weight.T, use_gelu=True)
+            return hidden.view(*normed.shape[:2], -1)
+        return functions.Activate.apply(self.product(normed, layer), self, layer)
+
+    def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
+        return Update(self.product(hidden, layer), layer.bias, gate)
+
+    def product(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        """x Wᵀ, without the bias."""
+        return functions.Product.apply(x, self, layer)
+
+    def with_bias(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        """x Wᵀ with the bias, for use where autograd does not look."""
+        return functional.linear(x, self.shadow(layer.weight), self.shadow(layer.bias))
+
+    def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        return (
+            self.product(x, layer) + layer.bias.to(self.dtype) if torch.is_grad_enabled() else self.with_bias(x, layer)
+        )
+
+    def embed(self, x: Tensor, layer: nn.Linear, positions: Tensor) -> Tensor:
+        if layer.in_features > thin.MOST:
+            return super().embed(x, layer, positions)
+        return functions.Embed.apply(layer.weight, x, self, layer, positions)
+
+    def look_up(self, symbols: Tensor, table: nn.Embedding, positions: Tensor) -> Tensor:
+        if table.num_embeddings > thin.MOST:
+            return super().look_up(symbols, table, positions)
+        return functions.LookUp.apply(table.weight, positions, symbols, self, table)
+
+    def read_out(self, normed: Tensor, layer: nn.Linear) -> Tensor:
+        if layer.out_features > thin.MOST:
+            return super().read_out(normed.to(layer.weight.dtype), layer)
+        return functions.ReadOut.apply(normed, self, layer)
+
+
+class TokenSums:
+    """Gradients of normalisations: kernels leave sums over each sample's tokens, one sum adds the samples up."""
+
+    def __init__(self, flat: Flat) -> None:
+        self.flat = flat
+        self.rows = flat.values.new_zeros(0, flat.norms.stop - flat.norms.start)
+
+    def of(self, vector: Tensor, n: int) -> Tensor:
+        """Room for the sums (n, len(vector)) of n samples."""
+        if len(self.rows) != n:
+            self.rows = self.rows.new_zeros(n, self.rows.shape[1])
+        start, end = (place - self.flat.norms.start for place in self.flat.places[vector])
+        return self.rows[:, start:end]
+
+    def finish(self) -> None:
+        if self.rows.numel():
+            torch.sum(self.rows, dim=0, out=self.flat.gradients[self.flat.norms])

@@ -1,0 +1,55 @@
+"""Gradient of a weight in Triton: d_outᵀ · x, summed over many rows into a small matrix.
+
+A library splits such a sum over multiprocessors and adds the parts up afterwards. Here a tile of the result is one
+program that walks through all rows: fewer multiprocessors are busy for longer, beside the kernels of the way back, and
+nothing is left to add.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+TILE, DEPTH = (64, 128), 64  # of the result, and rows at a time
+WARPS, STAGES = 4, 6
+
+
+def fits(d_out: Tensor, x: Tensor) -> bool:
+    """The GPU's copy engine wants rows of whole 16 bytes."""
+    both = (d_out, x)
+    return all(part.element_size() == 2 and part.is_contiguous() and part.shape[1] % 8 == 0 for part in both)
+
+
+def weight_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """weight (outputs, inputs) = d_outᵀ · x of (rows, outputs) and (rows, inputs); bias = the sum of d_out's rows."""
+    rows, outputs, inputs = len(x), d_out.shape[1], x.shape[1]
+    _gradient[(triton.cdiv(outputs, TILE[0]), triton.cdiv(inputs, TILE[1]))](
+        TensorDescriptor.from_tensor(d_out, [DEPTH, TILE[0]]), TensorDescriptor.from_tensor(x, [DEPTH, TILE[1]]),
+        weight, bias, outputs, inputs, ROWS=rows, DEPTH=DEPTH, TILE_OUT=TILE[0], TILE_IN=TILE[1],
+        num_warps=WARPS, num_stages=STAGES,
+    )  # fmt: skip
+
+
+@triton.jit
+def _gradient(
+    d_out, x, weight, bias, outputs, inputs,
+    ROWS: tl.constexpr, DEPTH: tl.constexpr, TILE_OUT: tl.constexpr, TILE_IN: tl.constexpr,
+):  # fmt: skip
+    top, left = tl.program_id(0) * TILE_OUT, tl.program_id(1) * TILE_IN
+    line, column = top + tl.arange(0, TILE_OUT)[:, None], left + tl.arange(0, TILE_IN)[None, :]
+    total = tl.zeros((TILE_OUT, TILE_IN), tl.float32)
+    if (bias is not None) and (left == 0):  # the sum over rows is a product with ones, which costs next to nothing
+        ones = tl.full((DEPTH, 16), 1.0, d_out.dtype)
+        sums = tl.zeros((TILE_OUT, 16), tl.float32)
+        for row in range(0, ROWS, DEPTH):  # rows beyond the last are read as zeros
+            slope = d_out.load([row, top]).T
+            total = tl.dot(slope, x.load([row, left]), total)
+            sums = tl.dot(slope, ones, sums)
+        first = tl.arange(0, 16)[None, :] == 0
+        tl.store(bias + line + tl.zeros((1, 16), tl.int32), sums, mask=(line < outputs) & first)
+    else:
+        for row in range(0, ROWS, DEPTH):
+            total = tl.dot(d_out.load([row, top]).T, x.load([row, left]), total)
+    tl.store(weight + line * inputs + column, total, mask=(line < outputs) & (column < inputs))

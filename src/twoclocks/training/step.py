@@ -1,0 +1,80 @@
+"""One update of the weights: as a plain function, and on the GPU as one CUDA graph that does the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from twoclocks.kernels import PLAIN, Operations
+from twoclocks.objectives.base import Objective
+from twoclocks.training.capture import Captured
+
+Step = Callable[[], None]
+WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
+
+
+class PlainStep:
+    """Draw rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        objective: Objective,
+        data: Tensor,
+        batch: int,
+        generator: torch.Generator,
+        loss_sum: Tensor,
+    ) -> None:
+        self.network, self.optimizer, self.objective, self.data = network, optimizer, objective, data
+        self.batch, self.generator, self.loss_sum = batch, generator, loss_sum
+
+    def __call__(self) -> None:
+        rows = torch.randint(len(self.data), (self.batch,), generator=self.generator, device=self.data.device)
+        loss = self.objective.loss(self.network, self.data[rows], self.generator).mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        operations_of(self.network).join()
+        self.optimizer.step()
+        self.loss_sum += loss.detach()
+
+
+def captured(step: PlainStep) -> Step:
+    """The step as one CUDA graph; weights, moments and the sum of losses are left as they are."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), undone(step):
+        for _ in range(WARM_UP):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    return Captured(step, [step.generator])
+
+
+@contextmanager
+def undone(step: PlainStep) -> Iterator[None]:
+    """What is trained inside is forgotten; moments that the optimizer made meanwhile stay, as zeros."""
+    optimizer, network = step.optimizer, step.network
+    weights = [parameter.detach().clone() for parameter in network.parameters()]
+    moments = {id(value): value.clone() for value in tensors_of(optimizer)}
+    loss_sum, stream = step.loss_sum.clone(), step.generator.get_state()
+    yield
+    with torch.no_grad():
+        for parameter, before in zip(network.parameters(), weights, strict=True):
+            parameter.copy_(before)
+        for value in tensors_of(optimizer):
+            value.copy_(moments.get(id(value), torch.zeros_like(value)))
+        step.loss_sum.copy_(loss_sum)
+    step.generator.set_state(stream)
+    optimizer.zero_grad(set_to_none=True)
+    operations_of(network).refresh()
+
+
+def tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+
+
+def operations_of(network: nn.Module) -> Operations:
+    return getattr(network, "operations", PLAIN)
