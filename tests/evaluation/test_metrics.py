@@ -142,7 +142,7 @@ def test_samples_that_are_not_finite_are_an_error_not_a_miss() -> None:
 def test_neighbours_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = cube_set(RULE, 50, 1)
     whole = nearest_distance(samples, TRAIN)
-    monkeypatch.setattr(neighbours, "PRODUCTS", 60)
+    monkeypatch.setitem(neighbours.SIDES, "cpu", 7)
     assert torch.equal(whole, nearest_distance(samples, TRAIN))
     assert nearest_distance(samples[:0], TRAIN).shape == (0,)
 

@@ -20,8 +20,7 @@ def row_keys(rows: Any, symbols: int) -> Keys:
     flat = array.reshape(len(array), math.prod(array.shape[1:]))
     if flat.size and (flat.min() < 0 or flat.max() >= symbols):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
-    bits = max(1, (symbols - 1).bit_length())
-    planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(bits)]
+    planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(symbol_bits(symbols))]
     packed = np.ascontiguousarray(np.packbits(np.concatenate(planes, axis=1), axis=1))
     width = packed.shape[1]
     if width <= 8:  # a machine word compares fastest
@@ -29,6 +28,11 @@ def row_keys(rows: Any, symbols: int) -> Keys:
         words[:, :width] = packed
         return words.view(np.uint64).ravel()
     return packed.view(np.dtype((np.void, width))).ravel()
+
+
+def symbol_bits(symbols: int) -> int:
+    """Bits in which every one of the symbols 0 … symbols−1 has its own pattern."""
+    return max(1, (symbols - 1).bit_length())
 
 
 def is_member(rows: Any, of: Any, symbols: int) -> npt.NDArray[np.bool_]:

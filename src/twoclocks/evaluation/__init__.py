@@ -1,6 +1,16 @@
 """Samples to numbers: validity, copies, neighbours, chance levels."""
 
+from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator, Metric, Outcome, counts
-from twoclocks.evaluation.neighbours import nearest_distance
+from twoclocks.evaluation.neighbours import Neighbours, nearest_distance
 
-__all__ = ["EvaluationSettings", "Evaluator", "Metric", "Outcome", "counts", "nearest_distance"]
+__all__ = [
+    "Copies",
+    "EvaluationSettings",
+    "Evaluator",
+    "Metric",
+    "Neighbours",
+    "Outcome",
+    "counts",
+    "nearest_distance",
+]
