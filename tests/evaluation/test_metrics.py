@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from twoclocks.data import cube_set, training_set
 from twoclocks.data.encodings import Decoded
@@ -137,6 +139,38 @@ def test_samples_that_are_not_finite_are_an_error_not_a_miss() -> None:
         EVALUATE(decoded(TRAIN, math.nan))
     with pytest.raises(ValueError, match="outside"):
         EVALUATE(decoded(torch.full((2, 12), 7)))
+
+
+class Waits(TorchDispatchMode):
+    """Counts the operations for which the host would wait for a device, besides the fetching of whole tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(operation)
+        masks = [index for index in args[1] if index is not None] if name.startswith("aten.index.") else []
+        if any(word in name for word in ("_local_scalar_dense", "nonzero", "masked_select", "unique")):
+            self.found.append(name)
+        self.found += [name for mask in masks if mask.dtype == torch.bool]
+        return operation(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("rule", [RULE, GlobalK(side=4, ks=(1, 2)), Sudoku(block_rows=2, block_cols=2)], ids=repr)
+def test_an_evaluation_does_not_wait_for_single_numbers(rule: Rule) -> None:
+    evaluate, samples = Evaluator(rule, training_set(rule, 9, seed=0), EvaluationSettings()), rule.sample(20, 0)
+    with Waits() as waits:
+        evaluate(decoded(samples))
+    assert not waits.found
+    with waits:
+        bool(samples.any()), samples[samples > 0]
+    assert len(waits.found) == 2
+
+
+def test_no_samples_have_no_mean() -> None:
+    row = EVALUATE(decoded(TRAIN[:0]))
+    assert row.pop("trials") == 0 and all(math.isnan(value) for value in row.values())
 
 
 def test_neighbours_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,15 @@ def test_contract_where_everything_can_be_listed(name: str, settings: dict[str, 
     check_rule(rule)
 
 
+@pytest.mark.parametrize(("name", "settings"), SMALL.items(), ids=label)
+def test_rules_judge_samples_on_the_device_where_they_are(name: str, settings: dict[str, Any]) -> None:
+    """The meta device has shapes and no numbers: a table left on the CPU, or a look at a value, is an error there."""
+    rule = tc.rules.create(name, **settings)
+    x = rule.sample(3, seed=0).to("meta")
+    verdicts = [rule.is_valid(x), *rule.parts_valid(x).values()]
+    assert all(found.is_meta for found in (*verdicts, *rule.parts(x).values()))
+
+
 @pytest.mark.parametrize("name", RULES.names())
 def test_every_registered_rule_has_its_tests(name: str) -> None:
     """A new file of rules comes with its own test file, and each rule with a size small enough to list."""

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
-from twoclocks.core.rows import is_member, row_keys
 from twoclocks.data.encodings import Decoded
-from twoclocks.evaluation.neighbours import nearest_distance
-from twoclocks.rules.base import Rule, in_range
+from twoclocks.evaluation.copies import Copies
+from twoclocks.evaluation.neighbours import Neighbours
+from twoclocks.rules.base import Rule, all_pieces, in_range
 
 CHANCE_SAMPLES = 4096  # true samples on which a chance level is estimated where it has no formula
 
@@ -72,30 +72,45 @@ class Outcome:
 
 
 class Evaluator:
-    """All metrics of one run's samples against its rule and training set."""
+    """All metrics of one run's samples against its rule and training set, on the device where that set lies.
+
+    The training side is prepared once; an evaluation brings two small tensors to the host, its checks and its row.
+    """
 
     def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings) -> None:
-        self.rule, self.train, self.settings = rule, train.cpu(), settings
-        self.train_parts = {
-            kind: np.unique(row_keys(piece.flatten(0, 1), rule.symbols))
-            for kind, piece in rule.parts(self.train).items()
+        self.rule, self.train, self.settings = rule, train, settings
+        self.copies, self.neighbours = Copies(train, rule.symbols), Neighbours(train, rule.symbols)
+        self.part_copies = {
+            kind: Copies(piece.flatten(0, 1), rule.symbols) for kind, piece in rule.parts(train).items()
         }
 
     def judge(self, decoded: Decoded) -> Outcome:
-        symbols = decoded.symbols.cpu()
-        if not bool(torch.isfinite(decoded.distance).all()):
+        """What became of each sample."""
+        decoded = self.checked(decoded)
+        return self.outcome(decoded, self.rule.parts_valid(decoded.symbols))
+
+    def checked(self, decoded: Decoded) -> Decoded:
+        """The samples on the training set's device, or an error: what is not a sample must not count as a miss."""
+        symbols, distance = (values.to(self.train.device) for values in decoded)
+        symbols = self.rule.as_samples(symbols)
+        finite, known = torch.stack(
+            [torch.isfinite(distance).all(), in_range(symbols, self.rule.symbols).all()]
+        ).tolist()
+        if not finite:
             raise FloatingPointError("the sampler produced values that are not finite")
-        if not bool(in_range(symbols, self.rule.symbols).all()):
+        if not known:
             raise ValueError(f"decoded samples hold symbols outside 0..{self.rule.symbols - 1}")
-        copied = torch.from_numpy(is_member(symbols, self.train, self.rule.symbols))
-        return Outcome(self.rule.is_valid(symbols), copied, decoded.distance.cpu())
+        return Decoded(symbols, distance)
+
+    def outcome(self, decoded: Decoded, parts_valid: Mapping[str, Tensor]) -> Outcome:
+        return Outcome(all_pieces(parts_valid), self.copies.found(decoded.symbols), decoded.distance)
 
     def __call__(self, decoded: Decoded) -> dict[str, float]:
         """Name to value; fractions come with their number of samples as ``trials``."""
-        symbols = decoded.symbols.cpu()
-        outcome = self.judge(decoded)
-        row: dict[str, float] = {
-            "trials": len(symbols),
+        decoded = self.checked(decoded)
+        parts, parts_valid = self.rule.parts(decoded.symbols), self.rule.parts_valid(decoded.symbols)
+        outcome = self.outcome(decoded, parts_valid)
+        row: dict[str, Tensor] = {
             "sample_accuracy": mean(outcome.valid),
             "sample_memorization": mean(outcome.copied),
             "valid_new": mean(outcome.new),
@@ -103,19 +118,19 @@ class Evaluator:
         }
         for threshold in self.settings.quantization:
             row[f"invalid_{threshold:g}"] = mean(outcome.distance > threshold)
-        parts = self.rule.parts(symbols)
-        for kind, valid in self.rule.parts_valid(symbols).items():
+        for kind, valid in parts_valid.items():
             row[f"{kind}_accuracy"] = mean(valid)
             row[f"{kind}_memorization"] = self.seen(kind, parts[kind])
-        nearest = nearest_distance(symbols, self.train)
-        for suffix, chosen in (("", slice(None)), ("_valid", outcome.valid), ("_valid_new", outcome.new)):
-            row[f"nearest_distance{suffix}"] = mean(nearest[chosen])
-        return row
+        nearest = self.neighbours.distance(decoded.symbols)
+        row["nearest_distance"] = mean(nearest)
+        row["nearest_distance_valid"] = mean_over(nearest, outcome.valid)
+        row["nearest_distance_valid_new"] = mean_over(nearest, outcome.new)
+        values = torch.stack(list(row.values())).tolist()  # all at once: each number fetched alone would wait
+        return {"trials": len(decoded.symbols), **dict(zip(row, values, strict=True))}
 
-    def seen(self, kind: str, pieces: Tensor) -> float:
+    def seen(self, kind: str, pieces: Tensor) -> Tensor:
         """Fraction of the pieces (n, pieces, entries) that some training sample has, wherever in it."""
-        keys = row_keys(pieces.flatten(0, 1), self.rule.symbols)
-        return float(np.isin(keys, self.train_parts[kind]).mean())
+        return mean(self.part_copies[kind].found(pieces.flatten(0, 1)))
 
     def metrics(self) -> list[Metric]:
         """The meaning and the chance levels of every column that ``__call__`` returns."""
@@ -164,13 +179,13 @@ class Evaluator:
         chances, counts = self.rule.part_chance(), self.rule.part_counts()
         sizes = {kind: piece.shape[2] for kind, piece in self.rule.parts(self.train[:1]).items()}
         truth = {} if self.rule.uniform_parts else self.rule.parts(self.rule.sample(CHANCE_SAMPLES, seed=0))
-        for kind, keys in self.train_parts.items():
+        for kind, copies in self.part_copies.items():
             if sizes[kind] == math.prod(self.rule.shape):  # the piece is the whole sample
                 chance_rule = self.rule.copy_chance(len(self.train))
             elif self.rule.uniform_parts:  # the distinct contents seen, out of all valid ones
-                chance_rule = len(keys) / counts[kind]
+                chance_rule = len(copies) / counts[kind]
             else:
-                chance_rule = self.seen(kind, truth[kind])
+                chance_rule = float(self.seen(kind, truth[kind].to(self.train.device)))
             accuracy = Metric(
                 name=f"{kind}_accuracy",
                 about=f"{pieces_named(kind)} that obey the rule",
@@ -183,7 +198,7 @@ class Evaluator:
                 about=f"{pieces_named(kind)} that some training sample has, anywhere in it",
                 direction="higher is copying",
                 chance_rule=chance_rule,
-                chance_cube=len(keys) * chances[kind] / counts[kind],
+                chance_cube=len(copies) * chances[kind] / counts[kind],
             )
             found += [accuracy, memory]
         return found
@@ -205,9 +220,14 @@ def pieces_named(kind: str) -> str:
     return f"pieces of {kind.replace('_', ' ')}" if "_" in kind else f"{kind}s"
 
 
-def mean(values: Tensor) -> float:
-    """Mean as a float; the mean over no sample is NaN, never zero."""
-    return float(values.double().mean()) if values.numel() else float("nan")
+def mean(values: Tensor) -> Tensor:
+    """Mean as one float64 on its device; the mean over no sample is NaN, never zero."""
+    return values.double().mean()
+
+
+def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
+    """Mean of the whole numbers that are chosen, without picking them: how many they are stays on the device."""
+    return (values * chosen).sum().double() / chosen.sum().double()
 
 
 def counts(columns: Mapping[str, npt.NDArray[np.float64]], name: str) -> list[int]:

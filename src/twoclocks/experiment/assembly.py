@@ -36,7 +36,7 @@ class Experiment:
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
-        self.evaluator = Evaluator(self.rule, self.train_rows, settings.evaluation)
+        self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation)
         self.network = self.build_network()
         set_operations(self.network, settings.training)
         self.optimizer = make_optimizer(self.network, settings.training)

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -98,11 +98,14 @@ class Rule(Settings):
         rows = self.draw(n, numpy_stream(seed, "rule samples"))
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.int64))
 
+    @final
     def is_valid(self, x: Tensor) -> Tensor:
-        """Which of the samples (n, *shape) obey the whole rule: bool (n,)."""
+        """Which of the samples (n, *shape) obey the whole rule: bool (n,).
+
+        The pieces are the rule: what constrains a sample as a whole is a piece of its own.
+        """
         x = self.as_samples(x)
-        verdicts = [valid.all(dim=1) for valid in self.parts_valid(x).values()]
-        return torch.stack(verdicts).all(dim=0) & in_range(x, self.symbols)
+        return all_pieces(self.parts_valid(x)) & in_range(x, self.symbols)
 
     def chance(self) -> float:
         """Probability that an array of uniform symbols is valid."""
@@ -142,6 +145,11 @@ def all_words(symbols: int, length: int) -> Tensor:
     """Every word of a length over the symbols (symbols^length, length), in order."""
     places = symbols ** torch.arange(length - 1, -1, -1)
     return torch.arange(symbols**length)[:, None] // places % symbols
+
+
+def all_pieces(verdicts: Mapping[str, Tensor]) -> Tensor:
+    """Rows whose pieces of every kind are valid, from what ``parts_valid`` says: bool (n,)."""
+    return torch.stack([valid.all(dim=1) for valid in verdicts.values()]).all(dim=0)
 
 
 def in_range(x: Tensor, symbols: int) -> Tensor:

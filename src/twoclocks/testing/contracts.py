@@ -13,7 +13,7 @@ from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
 from twoclocks.models.base import ModelSettings
 from twoclocks.objectives.base import Objective, sample
-from twoclocks.rules.base import TRIABLE, Rule, in_range
+from twoclocks.rules.base import TRIABLE, Rule, all_pieces, in_range
 
 TRIED, FEW = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
 
@@ -82,6 +82,7 @@ def check_by_trying_all(rule: Rule) -> None:
     """Count and chances against all arrays of symbols."""
     every = torch.cartesian_prod(*[torch.arange(rule.symbols)] * math.prod(rule.shape)).reshape(-1, *rule.shape)
     valid = rule.is_valid(every)
+    assert torch.equal(valid, all_pieces(rule.parts_valid(every))), "is_valid must say what parts_valid says"
     assert int(valid.sum()) == rule.count(), f"count() is {rule.count()}, enumeration finds {int(valid.sum())}"
     assert math.isclose(rule.chance(), float(valid.double().mean()), rel_tol=1e-9)
     for kind, pieces in rule.parts_valid(every).items():
