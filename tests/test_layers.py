@@ -26,6 +26,9 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "experiment": {"core", "rules", "models", "objectives", "clocks", "store", "data", "training", "evaluation"},
     "testing": {"core", "rules", "models", "objectives", "data"},
     "report": {"core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment"},
+    "bench": {
+        *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report"),
+    },
     "papers": {"core", "store", "experiment", "clocks"},
     "sweeps": {"core", "clocks", "store", "experiment", "training"},
     "presets": set(),
