@@ -20,8 +20,11 @@ from twoclocks.models.base import parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.capture import Captured
+from twoclocks.training.crew import Crew, crew_size
 from twoclocks.training.loop import LoopState, check_finite, make_optimizer, set_operations, train
 from twoclocks.training.step import operations_of
+
+SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
 
 
 class Experiment:
@@ -31,8 +34,6 @@ class Experiment:
         assert settings.encoding is not None
         self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
         self.objective, self.device = settings.objective, settings.training.device
-        if settings.training.threads:
-            torch.set_num_threads(settings.training.threads)
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
@@ -40,6 +41,7 @@ class Experiment:
         self.network = self.build_network()
         set_operations(self.network, settings.training)
         self.optimizer = make_optimizer(self.network, settings.training)
+        self.crew = self.gather_crew()
         self.loop = LoopState(self.device)
         self.sampler: Captured[Tensor] | None = None
         shape = self.encoding.shape(self.rule)
@@ -53,6 +55,16 @@ class Experiment:
             torch.manual_seed(derive(self.settings.training.seed, "initial weights"))
             network = self.settings.model.build(self.encoding.shape(self.rule), self.rule.symbols)
         return network.to(self.device)
+
+    def gather_crew(self) -> Crew:
+        """The CPU's threads, each to work on samples of its own; on a GPU there is one."""
+        training = self.settings.training
+        if training.on_gpu:
+            return Crew(1)
+        tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
+        crew = Crew(crew_size(training.threads, parameter_count(self.network), tokens))
+        torch.set_num_threads(1)  # what a thread of the crew does, it does alone
+        return crew
 
     def loss_splits(self) -> dict[str, Tensor]:
         """Encoded rows of the three splits on which losses are compared."""
@@ -96,13 +108,17 @@ class Experiment:
             on_check,
             on_step,
             self.loop,
+            self.crew,
         )
 
     def sample(self) -> Tensor:
         """Encoded samples from the noise of this run, which is the same at every evaluation."""
         if self.sampler is not None:
             return self.sampler()
-        work = partial(sample, self.objective, self.network, self.noise)
+        work = partial(sample, self.objective, self.network)
+        if self.crew.size > 1:
+            return torch.cat(self.crew.map(work, self.noise.split(SHARE)))
+        work = partial(work, self.noise)
         samples = work()
         if self.settings.training.captures:  # all that is made at the first use is there now
             self.sampler = Captured(work)
@@ -152,7 +168,8 @@ class Experiment:
 
     def environment(self) -> dict[str, Any]:
         """What besides the settings decides the last bits of a result."""
-        return {"versions": versions(), "commit": commit(), "machine": machine(self.device)}
+        here = machine(self.device) | ({} if self.settings.training.on_gpu else {"threads": self.crew.size})
+        return {"versions": versions(), "commit": commit(), "machine": here}
 
     def manifest(self) -> dict[str, Any]:
         return {

@@ -47,7 +47,7 @@ def run(
     if directory.finished:
         log.info(f"{directory.path}: is finished; nothing to do")
         return load_run(directory.path)
-    with StopRequest() as stop, named_memory_errors():
+    with StopRequest() as stop, named_memory_errors(), threads_restored():
         with stop.at_once():  # nothing is written yet
             check_device(settings.training.device)
             experiment = Experiment(settings)
@@ -98,6 +98,16 @@ def check_space(experiment: Experiment, path: Path) -> None:
             f"--out: {str(path)!r} needs about {need / 1e6:,.0f} MB and its disk has {free / 1e6:,.0f} MB left; "
             "free some space, choose another disk, or use a smaller model.width or fewer evaluation.keep_samples"
         )
+
+
+@contextmanager
+def threads_restored() -> Iterator[None]:
+    """A run divides the cores as it likes; afterwards torch has as many threads as before."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class Autoregressive(Objective):
         logits = network(self.shifted(clean))
         return functional.cross_entropy(logits.transpose(1, 2).float(), clean, reduction="none")
 
-    def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
+    def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         return self.position_loss(network, clean).mean(dim=1)
 
     def shifted(self, clean: Tensor) -> Tensor:

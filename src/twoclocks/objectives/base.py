@@ -23,9 +23,17 @@ Network = Callable[..., Tensor]
 class Objective(Settings):
     kind: ClassVar[str]  # what its network reads: "image" or "tokens"
 
-    @abstractmethod
     def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
         """Loss (n,) of each encoded sample in ``clean`` (n, *shape), the corruption drawn from ``generator``."""
+        return self.loss_given(network, clean, *self.draw(clean, generator))
+
+    def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """All randomness of a corruption of ``clean``, row by row; by default there is none."""
+        return ()
+
+    @abstractmethod
+    def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
+        """Loss (n,) of each sample under the corruption that was drawn."""
 
     @abstractmethod
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

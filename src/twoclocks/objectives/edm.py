@@ -74,11 +74,15 @@ class EDM(Objective):
 
         return network
 
-    def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
+    def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """ln σ (n,) and the noise (n, *shape)."""
         normal = torch.randn(len(clean), generator=generator, device=clean.device, dtype=clean.dtype)
         noise = torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
+        return self.log_sigma_mean + self.log_sigma_std * normal, noise
+
+    def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         do: Operations = getattr(network, "operations", PLAIN)
-        log_sigma = self.log_sigma_mean + self.log_sigma_std * normal
+        log_sigma, noise = drawn
         scaled, label, target = do.precondition(clean, log_sigma, noise, self.sigma_data)
         # λ c_out² = 1: the weighted error of the denoiser is the plain error of the network.
         return functional.mse_loss(network(scaled, label), target, reduction="none").flatten(1).mean(dim=1)

@@ -14,8 +14,9 @@ from twoclocks.core.errors import SettingError
 from twoclocks.core.seeds import derive
 from twoclocks.kernels import MIXED, PLAIN, Operations
 from twoclocks.objectives.base import Objective
+from twoclocks.training.crew import Crew
 from twoclocks.training.errors import DivergedError
-from twoclocks.training.step import PlainStep, Step, captured, operations_of
+from twoclocks.training.step import PlainStep, SharedStep, Step, captured, operations_of
 
 CHECK_EVERY = 50  # steps between two looks at the loss
 
@@ -31,7 +32,7 @@ class TrainingSettings(Settings):
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N")
-    threads: int = setting(0, "CPU threads; 0 leaves the choice to torch", at_least=0, at_most=256)
+    threads: int = setting(0, "CPU threads; 0: as many as the work fills", at_least=0, at_most=256)
     precision: Literal["float32", "tf32", "bfloat16"] = setting(
         "float32", "matrix products: exact, TF32 (GPU), or of bfloat16 copies of float32 weights"
     )
@@ -124,6 +125,7 @@ def train(
     on_check: Callable[[int, float], None] = lambda step, loss: None,
     on_step: Callable[[int], None] = lambda step: None,
     state: LoopState | None = None,
+    crew: Crew | None = None,
 ) -> None:
     """Train from where ``state`` stands to ``settings.steps``; "step s" means after s updates.
 
@@ -134,8 +136,10 @@ def train(
     """
     state = state if state is not None else LoopState(data.device)
     due = set(schedule)
-    plain = PlainStep(network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum)
-    step: Step = captured(plain) if settings.captures else plain
+    parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum
+    step: Step = SharedStep(*parts, crew) if crew is not None and crew.size > 1 else PlainStep(*parts)
+    if settings.captures:
+        step = captured(PlainStep(*parts))
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from twoclocks.kernels import PLAIN, Operations
 from twoclocks.objectives.base import Objective
 from twoclocks.training.capture import Captured
+from twoclocks.training.crew import Crew, replicas
 
 Step = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
@@ -40,6 +41,44 @@ class PlainStep:
         operations_of(self.network).join()
         self.optimizer.step()
         self.loss_sum += loss.detach()
+
+
+class SharedStep(PlainStep):
+    """The same update on the CPU, the batch divided among the threads of a crew."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        objective: Objective,
+        data: Tensor,
+        batch: int,
+        generator: torch.Generator,
+        loss_sum: Tensor,
+        crew: Crew,
+    ) -> None:
+        super().__init__(network, optimizer, objective, data, batch, generator, loss_sum)
+        self.crew, self.networks = crew, replicas(network, crew.size)
+
+    def __call__(self) -> None:
+        rows = torch.randint(len(self.data), (self.batch,), generator=self.generator)
+        clean = self.data[rows]
+        parts = self.crew.parts(clean, *self.objective.draw(clean, self.generator))
+        losses = self.crew.map(self.part, list(zip(self.networks, parts, strict=False)))
+        first, *others = ([p.grad for p in network.parameters()] for network in self.networks[: len(parts)])
+        for gradients in others:
+            used = [(a, b) for a, b in zip(first, gradients, strict=True) if a is not None and b is not None]
+            torch._foreach_add_([a for a, _ in used], [b for _, b in used])
+        self.optimizer.step()
+        self.loss_sum += torch.stack(losses).sum()
+
+    def part(self, given: tuple[nn.Module, tuple[Tensor, ...]]) -> Tensor:
+        """The share of some rows in the loss; its gradient is left in a replica."""
+        network, (clean, *drawn) = given
+        network.zero_grad(set_to_none=True)
+        loss = self.objective.loss_given(network, clean, *drawn).sum() / self.batch
+        loss.backward()
+        return loss.detach()
 
 
 def captured(step: PlainStep) -> Step:

@@ -1,0 +1,58 @@
+"""Several threads on the CPU, each with its own part of a batch.
+
+Small networks make many small operations, inside which threads wait for each other most of the time. Between the
+samples of a batch there is nothing to wait for, except once a step, when gradients are added up.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CORES = torch.get_num_threads()  # as torch finds them, before anybody changes it
+WORTHWHILE = 0.25e9  # floating-point operations of a step that are worth a thread of their own
+
+
+def crew_size(threads: int, parameters: int, tokens: int) -> int:
+    """As many threads as asked for, or for 0 as many as a step fills: about 6 operations a parameter and token."""
+    return threads or max(1, min(CORES, math.ceil(6 * parameters * tokens / WORTHWHILE)))
+
+
+class Crew:
+    """``size`` threads, in each of which torch uses one core."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pool: ThreadPoolExecutor | None = None  # threads do not survive a fork: made when first needed
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """The results in the order of the items."""
+        if self.size == 1 or len(items) == 1:
+            return [work(item) for item in items]
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(self.size, "twoclocks", initializer=torch.set_num_threads, initargs=(1,))
+        return list(self.pool.map(work, items))
+
+    def parts(self, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
+        """The tensors' rows divided evenly, as many parts as there are threads or rows."""
+        size = min(self.size, len(tensors[0]))
+        return list(zip(*(tensor.tensor_split(size) for tensor in tensors), strict=True))
+
+
+def replicas(network: nn.Module, count: int) -> list[nn.Module]:
+    """The network and copies of it that share its weights but not its gradients."""
+    copies = [copy.deepcopy(network) for _ in range(count - 1)]
+    for other in copies:
+        for mine, shared in zip(other.parameters(), network.parameters(), strict=True):
+            mine.data = shared.data
+            mine.grad = None
+    return [network, *copies]
