@@ -166,6 +166,15 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or trees of them")
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
 
+    bench = add("bench", bench_command, "measure our speed beside the textbook loop and the ceiling of this machine")
+    bench.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    bench.add_argument(
+        "--parts", nargs="+", metavar="PART", help="steps, evaluations, where, growth (default: all of them)"
+    )
+    bench.add_argument("--seconds", type=float, default=6.0, metavar="S", help="spent on each step (default: 6)")
+    bench.add_argument("--out", type=Path, help="folder for bench.json and the figures (default: none)")
+    bench.add_argument("--json", action="store_true", help="print the record as JSON")
+
     listing = add("list", list_command, "show what is registered: presets, rules, models, settings, …")
     listing.add_argument("kind", choices=LISTS, help="what to list")
     listing.add_argument("--json", action="store_true", help="print it as JSON")
@@ -268,6 +277,24 @@ def verify_command(arguments: argparse.Namespace) -> int:
     else:
         show_findings(found)
     return 0 if all(one.intact for one in found) else EXIT_DAMAGED
+
+
+def bench_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.bench import suite
+    from twoclocks.report.console import show_rows
+
+    parts = arguments.parts if arguments.parts is not None else suite.PARTS
+    tell = logging.getLogger("twoclocks").info
+    record = suite.measure(arguments.device, parts, arguments.seconds, tell)
+    written = suite.write(record, arguments.out) if arguments.out is not None else []
+    if arguments.json:
+        print(json.dumps(record, indent=2))
+        return
+    for title, rows in suite.tables(record).items():
+        print(f"\n{title}")
+        show_rows(rows)
+    for path in written:
+        print(path)
 
 
 def list_command(arguments: argparse.Namespace) -> None:

@@ -180,13 +180,12 @@ def test_evaluation_repeats_itself_and_its_losses_are_those_of_the_splits(tiny_d
     assert len({first[f"loss_{split}"] for split in experiment.splits}) == 3
 
 
-def test_threads_are_set(tiny_gpt: Run) -> None:
+def test_threads_are_a_crew_and_given_back(tiny_gpt: Run, tmp_path: Path) -> None:
     before = torch.get_num_threads()
-    try:
-        Experiment(replace(tiny_gpt.settings, training=replace(tiny_gpt.settings.training, threads=3)))
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
+    settings = replace(tiny_gpt.settings, training=replace(tiny_gpt.settings.training, threads=3))
+    done = run(settings, tmp_path / "run")
+    assert done.directory.manifest()["machine"]["threads"] == 3
+    assert torch.get_num_threads() == before
 
 
 def test_checkpoint_holds_weights_and_optimizer_moments_by_name(tiny_dit: Run) -> None:

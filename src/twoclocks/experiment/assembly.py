@@ -21,8 +21,8 @@ from twoclocks.objectives.base import sample
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.capture import Captured
 from twoclocks.training.crew import Crew, crew_size
-from twoclocks.training.loop import LoopState, check_finite, make_optimizer, set_operations, train
-from twoclocks.training.step import operations_of
+from twoclocks.training.loop import LoopState, check_finite, make_optimizer, make_step, set_operations, train
+from twoclocks.training.step import Step, operations_of
 
 SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
 
@@ -110,6 +110,12 @@ class Experiment:
             self.loop,
             self.crew,
         )
+
+    def make_step(self) -> Step:
+        """One update of this run's network, as training takes it."""
+        data = self.encode(self.train_rows)
+        parts = self.network, self.optimizer, self.objective, data, self.settings.training, self.loop, self.crew
+        return make_step(*parts)
 
     def sample(self) -> Tensor:
         """Encoded samples from the noise of this run, which is the same at every evaluation."""

@@ -14,7 +14,7 @@ def forward(product: Tensor, bias: Tensor) -> Tensor:
     """GELU(product + bias) of ``product`` (…, width)."""
     out = torch.empty_like(product)
     grid, rows, width = _grid(product)
-    _forward[grid](product, bias, out, rows, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4)
+    _activate_forward[grid](product, bias, out, rows, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4)
     return out
 
 
@@ -22,7 +22,7 @@ def backward(product: Tensor, bias: Tensor, d_out: Tensor) -> Tensor:
     """Gradient of ``product``."""
     d_product = torch.empty_like(product)
     grid, rows, width = _grid(product)
-    _backward[grid](product, bias, d_out, d_product, rows, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4)
+    _activate_backward[grid](product, bias, d_out, d_product, rows, width, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4)
     return d_product
 
 
@@ -67,13 +67,13 @@ def _place(product, bias, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 
 
 @triton.jit
-def _forward(product, bias, out, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _activate_forward(product, bias, out, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     at, here, x = _place(product, bias, rows, width, ROWS, COLUMNS)
     tl.store(out + at, gelu(x).to(out.dtype.element_ty), mask=here)
 
 
 @triton.jit
-def _backward(product, bias, d_out, d_product, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _activate_backward(product, bias, d_out, d_product, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     at, here, x = _place(product, bias, rows, width, ROWS, COLUMNS)
     slope = tl.load(d_out + at, mask=here, other=0.0).to(tl.float32) * gelu_slope(x)
     tl.store(d_product + at, slope.to(d_product.dtype.element_ty), mask=here)

@@ -26,7 +26,7 @@ def forward(packed: Tensor, heads: int, causal: bool) -> Tensor:
     out = packed.new_empty(n, length, triple // 3)
     # Fewer registers let more programs share a multiprocessor: 70 µs in place of 88 for 2,048 samples on an H200.
     shape = _shape(length, triple // 3, heads, causal) | ({"maxnreg": 80} if length <= 64 else {})
-    _forward[(n * heads,)](packed, out, length, heads, **shape)
+    _attention_forward[(n * heads,)](packed, out, length, heads, **shape)
     return out
 
 
@@ -34,7 +34,9 @@ def backward(packed: Tensor, d_out: Tensor, heads: int, causal: bool) -> Tensor:
     """Gradient of ``packed``."""
     n, length, triple = packed.shape
     d_packed = torch.empty_like(packed)
-    _backward[(n * heads,)](packed, d_out, d_packed, length, heads, **_shape(length, triple // 3, heads, causal))
+    _attention_backward[(n * heads,)](
+        packed, d_out, d_packed, length, heads, **_shape(length, triple // 3, heads, causal)
+    )
     return d_packed
 
 
@@ -65,7 +67,7 @@ def _weights(q, k, length, CAUSAL: tl.constexpr, LENGTH: tl.constexpr, SIZE: tl.
 
 
 @triton.jit
-def _forward(packed, out, length, heads, CAUSAL: tl.constexpr, LENGTH: tl.constexpr, SIZE: tl.constexpr):
+def _attention_forward(packed, out, length, heads, CAUSAL: tl.constexpr, LENGTH: tl.constexpr, SIZE: tl.constexpr):
     sample, head = tl.program_id(0) // heads, tl.program_id(0) % heads
     start = sample.to(tl.int64) * length
     row, entry = tl.arange(0, LENGTH)[:, None], tl.arange(0, SIZE)[None, :]
@@ -87,7 +89,7 @@ def _leave(d_packed, value, start, here, head, part, heads, LENGTH: tl.constexpr
 
 
 @triton.jit
-def _backward(
+def _attention_backward(
     packed, d_out, d_packed, length, heads, CAUSAL: tl.constexpr, LENGTH: tl.constexpr, SIZE: tl.constexpr
 ):  # fmt: skip
     sample, head = tl.program_id(0) // heads, tl.program_id(0) % heads

@@ -33,7 +33,7 @@ def forward(
     normed = torch.empty(tokens.shape, dtype=dtype, device=tokens.device)
     moved = torch.empty_like(tokens) if update is not None else tokens
     moments = torch.empty(n * length, 2, dtype=torch.float32, device=tokens.device)
-    _forward[(triton.cdiv(n * length, ROWS),)](
+    _normalise_forward[(triton.cdiv(n * length, ROWS),)](
         tokens, update, bias, gate, shift, scale, moved, normed, moments, n * length, length, width,
         _stride(shift), _stride(scale), _stride(gate), eps, ROWS=ROWS,
         WIDTH=triton.next_power_of_2(width), MODULATED=shift.dim() == 2, num_warps=4,
@@ -56,7 +56,7 @@ def backward(
     n, length, width = moved.shape
     d_tokens = torch.empty_like(moved)
     d_update = torch.empty_like(update) if update is not None else None
-    _backward[(n,)](
+    _normalise_backward[(n,)](
         moved, moments, update, bias, gate, scale, d_moved, d_normed, d_tokens, d_update, *sums,
         *(_stride(part) for part in sums), width, _stride(scale), _stride(gate), LENGTH=length, ROWS=BACK_ROWS,
         WIDTH=triton.next_power_of_2(width), MODULATED=scale.dim() == 2, STAGES=BACK_STAGES, num_warps=BACK_WARPS,
@@ -74,7 +74,7 @@ def _add_pairs(a, b, c, d):
 
 
 @triton.jit
-def _forward(
+def _normalise_forward(
     tokens, update, bias, gate, shift, scale, moved, normed, moments, rows, length, width,
     shift_stride, scale_stride, gate_stride, eps, ROWS: tl.constexpr, WIDTH: tl.constexpr, MODULATED: tl.constexpr,
 ):  # fmt: skip
@@ -108,7 +108,7 @@ def _forward(
 
 
 @triton.jit
-def _backward(
+def _normalise_backward(
     moved, moments, update, bias, gate, scale, d_moved, d_normed, d_tokens, d_update, d_gate, d_shift, d_scale,
     gate_sum_stride, shift_stride, scale_sum_stride, width, scale_stride, gate_stride,
     LENGTH: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, MODULATED: tl.constexpr, STAGES: tl.constexpr,

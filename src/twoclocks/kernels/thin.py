@@ -21,7 +21,7 @@ def expand(thin: Tensor, weight: Tensor, bias: Tensor | None, positions: Tensor 
     out = torch.empty(rows, width, dtype=dtype, device=thin.device)
     channels = 0 if thin.dim() == 1 else thin.shape[1]
     cycle = len(positions) if positions is not None else 1
-    _expand[(triton.cdiv(rows, ROWS),)](
+    _thin_expand[(triton.cdiv(rows, ROWS),)](
         thin, weight, bias, positions, out, rows, width, cycle, *weight.stride(), CHANNELS=channels, ROWS=ROWS,
         WIDTH=triton.next_power_of_2(width), TOKENS=thin.dim() == 1, num_warps=4,
     )  # fmt: skip
@@ -32,7 +32,7 @@ def reduce(wide: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """wide (rows, width) · weightᵀ (width, c) + bias (c,), in float32."""
     rows, width = wide.shape
     out = torch.empty(rows, len(weight), dtype=torch.float32, device=wide.device)
-    _reduce[(triton.cdiv(rows, ROWS),)](
+    _thin_reduce[(triton.cdiv(rows, ROWS),)](
         wide,
         weight,
         bias,
@@ -52,7 +52,7 @@ def outer(thin: Tensor, wide: Tensor, columns: int) -> Tensor:
     rows, width = wide.shape
     pieces = triton.cdiv(rows, ROWS * PASSES)
     out = torch.empty(pieces, columns + 1, width, dtype=torch.float32, device=wide.device)
-    _outer[(pieces, columns + 1)](
+    _thin_outer[(pieces, columns + 1)](
         thin, wide, out, rows, width, columns, ROWS=ROWS, PASSES=PASSES, WIDTH=triton.next_power_of_2(width),
         TOKENS=thin.dim() == 1, num_warps=4,
     )  # fmt: skip
@@ -60,7 +60,7 @@ def outer(thin: Tensor, wide: Tensor, columns: int) -> Tensor:
 
 
 @triton.jit
-def _expand(
+def _thin_expand(
     thin, weight, bias, positions, out, rows, width, cycle, channel_stride, feature_stride,
     CHANNELS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr,
 ):  # fmt: skip
@@ -84,7 +84,7 @@ def _expand(
 
 
 @triton.jit
-def _reduce(wide, weight, bias, out, rows, width, COLUMNS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def _thin_reduce(wide, weight, bias, out, rows, width, COLUMNS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)[None, :]
     here = (row[:, None] < rows) & (column < width)
@@ -98,7 +98,7 @@ def _reduce(wide, weight, bias, out, rows, width, COLUMNS: tl.constexpr, ROWS: t
 
 
 @triton.jit
-def _outer(
+def _thin_outer(
     thin, wide, out, rows, width, columns,
     ROWS: tl.constexpr, PASSES: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr,
 ):  # fmt: skip

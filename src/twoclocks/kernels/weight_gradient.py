@@ -25,7 +25,7 @@ def fits(d_out: Tensor, x: Tensor) -> bool:
 def weight_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """weight (outputs, inputs) = d_outᵀ · x of (rows, outputs) and (rows, inputs); bias = the sum of d_out's rows."""
     rows, outputs, inputs = len(x), d_out.shape[1], x.shape[1]
-    _gradient[(triton.cdiv(outputs, TILE[0]), triton.cdiv(inputs, TILE[1]))](
+    _weight_gradient[(triton.cdiv(outputs, TILE[0]), triton.cdiv(inputs, TILE[1]))](
         TensorDescriptor.from_tensor(d_out, [DEPTH, TILE[0]]), TensorDescriptor.from_tensor(x, [DEPTH, TILE[1]]),
         weight, bias, outputs, inputs, ROWS=rows, DEPTH=DEPTH, TILE_OUT=TILE[0], TILE_IN=TILE[1],
         num_warps=WARPS, num_stages=STAGES,
@@ -33,7 +33,7 @@ def weight_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | Non
 
 
 @triton.jit
-def _gradient(
+def _weight_gradient(
     d_out, x, weight, bias, outputs, inputs,
     ROWS: tl.constexpr, DEPTH: tl.constexpr, TILE_OUT: tl.constexpr, TILE_IN: tl.constexpr,
 ):  # fmt: skip

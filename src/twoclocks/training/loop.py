@@ -114,6 +114,22 @@ class LoopState:
         self.generator.set_state(tensors["stream"])
 
 
+def make_step(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    objective: Objective,
+    data: Tensor,
+    settings: TrainingSettings,
+    state: LoopState,
+    crew: Crew | None = None,
+) -> Step:
+    """One update, in the fastest form that the settings allow: a CUDA graph, or shared by the threads of a crew."""
+    parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum
+    if settings.captures:
+        return captured(PlainStep(*parts))
+    return SharedStep(*parts, crew) if crew is not None and crew.size > 1 else PlainStep(*parts)
+
+
 def train(
     network: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -136,10 +152,7 @@ def train(
     """
     state = state if state is not None else LoopState(data.device)
     due = set(schedule)
-    parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum
-    step: Step = SharedStep(*parts, crew) if crew is not None and crew.size > 1 else PlainStep(*parts)
-    if settings.captures:
-        step = captured(PlainStep(*parts))
+    step = make_step(network, optimizer, objective, data, settings, state, crew)
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:

@@ -1,0 +1,101 @@
+"""Do the fast paths move the clocks? The same runs, fast and plain, and how many evaluations their clocks lie apart.
+
+    python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR
+
+The plain diffusion run takes minutes; unless ``--all`` is given it is taken from results/p1-order.json, which was recorded
+with the plain loop on the same kind of GPU, seeds and schedule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from twoclocks.clocks import Onset
+from twoclocks.experiment import load_settings, run
+from twoclocks.store.files import write_json
+from twoclocks.store.provenance import commit, machine, versions
+
+PLAIN = {"training.precision": "tf32", "training.kernels": "plain", "training.capture": False}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "DiT-mini, G=3, N=256, batch 256": (
+        "p1-dit-mini",
+        {"data.n": 256, "training.steps": 30_000, "evaluation.evaluations": 45, "evaluation.first": 30},
+    ),
+    "GPT-mini, G=3, N=1,024, batch 256": (
+        "p1-gpt-mini",
+        {
+            "data.n": 1024,
+            "training.batch": 256,
+            "training.steps": 2500,
+            "evaluation.evaluations": 45,
+            "evaluation.first": 20,
+        },
+    ),
+}
+RECORDED = {"DiT-mini, G=3, N=256, batch 256": ("results/p1-order.json", "dit-mini-g3-n256")}
+
+
+def clocks_of(preset: str, change: dict[str, Any], folder: Path) -> dict[str, Any]:
+    done = run(load_settings(preset, {"training.device": "cuda", **change}), folder)
+    found = done.clocks()
+    values = {name: columns.tolist() for name, columns in done.metrics().items() if name in KEPT}
+    return {
+        "tau_rule": found.rule.as_json(),
+        "tau_mem": found.memory.as_json(),
+        "seconds": round(done.status["seconds"], 1),
+        "curves": values,
+    }
+
+
+KEPT = ("step", "loss", "sample_accuracy", "sample_memorization")
+
+
+def apart(schedule: tuple[int, ...], fast: dict[str, Any], plain: dict[str, Any]) -> int | None:
+    """Evaluations between the first ones past the threshold; None where a clock was not seen."""
+    if fast["status"] != "observed" or plain["status"] != "observed":
+        return None
+    return schedule.index(int(fast["upper"])) - schedule.index(int(plain["upper"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--all", action="store_true", help="run the plain diffusion run too")
+    arguments = parser.parse_args()
+    result: dict[str, Any] = {
+        "command": "python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR",
+        "commit": commit(),
+        "versions": versions(),
+        "machine": machine("cuda"),
+        "cases": [],
+    }
+    for number, (label, (preset, change)) in enumerate(CASES.items()):
+        schedule = load_settings(preset, change).schedule
+        fast = clocks_of(preset, change, arguments.work / f"fast-{number}")
+        if label in RECORDED and not arguments.all:
+            path, name = RECORDED[label]
+            recorded = json.loads(Path(path).read_text(encoding="utf-8"))
+            plain = {**recorded["runs"][name], "recorded": path, "commit": recorded["commit"]}
+        else:
+            plain = clocks_of(preset, change | PLAIN, arguments.work / f"plain-{number}")
+        differences = {clock: apart(schedule, fast[clock], plain[clock]) for clock in ("tau_rule", "tau_mem")}
+        result["cases"].append({"case": label, "evaluations_apart": differences, "fast": fast, "plain": plain})
+        for clock, distance in differences.items():
+            said = {name: str(Onset(**read(one[clock]))) for name, one in (("fast", fast), ("plain", plain))}
+            print(
+                f"{label}: {clock} {said['fast']} fast, {said['plain']} plain: {distance} evaluations apart", flush=True
+            )
+        write_json(arguments.out, result)
+
+
+def read(onset: dict[str, Any]) -> dict[str, Any]:
+    upper = onset["upper"] if onset["upper"] is not None else float("inf")
+    return {"lower": onset["lower"], "upper": upper, "status": onset["status"]}
+
+
+if __name__ == "__main__":
+    main()

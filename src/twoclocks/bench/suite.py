@@ -1,0 +1,137 @@
+"""Everything that ``twoclocks bench`` measures, as one record with its origin, as tables, and as figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from twoclocks.bench import curves, growth, steps, where
+from twoclocks.core.errors import SettingError
+from twoclocks.store.files import write_json
+from twoclocks.store.provenance import commit, machine, versions
+
+PARTS = ("steps", "evaluations", "where", "growth")
+Table = list[dict[str, str]]
+
+
+def measure(
+    device: str,
+    parts: Sequence[str] = PARTS,
+    seconds: float = 6.0,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """The record of all parts on one device; ``seconds`` are spent on each training step that is timed."""
+    check(device, parts, seconds)
+    kind = device.partition(":")[0]
+    threads = torch.get_num_threads()
+    workloads = steps.WORKLOADS[kind]
+    record: dict[str, Any] = {
+        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}",
+        "commit": commit(),
+        "versions": versions(),
+        "machine": machine(device),
+        "ceiling": steps.ceiling(device),
+    }
+    try:
+        for part in parts:
+            tell(part)
+            if part == "growth":
+                rows = growth.measure(device)
+                record[part] = {"rows": rows, "exponents": growth.exponents(rows)}
+            elif part == "where":
+                record[part] = [row for workload in workloads[:2] for row in where.where_rows(workload, device)]
+            else:
+                some = workloads if part == "steps" else workloads[:2]
+                record[part] = [measure_one(part, workload, device, seconds, tell) for workload in some]
+    finally:
+        torch.set_num_threads(threads)
+    return record
+
+
+def measure_one(
+    part: str, workload: steps.Workload, device: str, seconds: float, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    tell(f"{part}: {workload.label}")
+    if part == "steps":
+        return steps.step_row(workload, device, seconds)
+    return steps.evaluation_row(workload, device)
+
+
+def check(device: str, parts: Sequence[str], seconds: float) -> None:
+    known = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    if device.partition(":")[0] not in known:
+        raise SettingError("--device", device, f"it is not there; use one of {', '.join(known)}")
+    for part in parts:
+        if part not in PARTS:
+            raise SettingError("--parts", part, f"use some of {', '.join(PARTS)}")
+    if not seconds > 0:
+        raise SettingError("--seconds", seconds, "use a number above 0")
+
+
+def tables(record: dict[str, Any]) -> dict[str, Table]:
+    """The record in words, a table for each part."""
+    peak = record["ceiling"]["operations_per_second"]
+    found: dict[str, Table] = {}
+    if "steps" in record:
+        found["training steps a second"] = [
+            {
+                "work": row["work"],
+                **{name: f"{value:,.1f}" for name, value in row["steps_per_second"].items()},
+                "over plain": f"{row['over_best_plain']:.2f}×",
+                "of products": f"{row['of_products']:.0%}",
+                "of ceiling": f"{row['operations_per_second'] / peak:.0%}",
+                "first step": f"{row['seconds_to_first_step']:.1f} s",
+            }
+            for row in record["steps"]
+        ]
+    if "evaluations" in record:
+        found["seconds an evaluation"] = [
+            {
+                "work": row["work"],
+                "samples": f"{row['samples']:,}",
+                **{name: f"{value:.3f}" for name, value in row["seconds"].items()},
+                "over plain": f"{row['over_best_plain']:.2f}×",
+            }
+            for row in record["evaluations"]
+        ]
+    if "where" in record:
+        found["milliseconds a step"] = [
+            {
+                "work": row["work"],
+                "loop": row["loop"],
+                **{name: f"{value / 1e3:.2f}" for name, value in row["microseconds"].items()},
+                "whole step": f"{row['step_microseconds'] / 1e3:.2f}",
+            }
+            for row in record["where"]
+        ]
+    if "growth" in record:
+        found["copies and neighbours"] = [
+            {
+                "quantity": row["quantity"],
+                "N": f"{row['n']:,}",
+                "D": f"{row['length']:,}",
+                "samples": f"{row['samples']:,}",
+                "seconds": f"{row['seconds']:.3f}",
+            }
+            for row in growth.headline(record["growth"]["rows"])
+        ]
+    return found
+
+
+def write(record: dict[str, Any], folder: Path) -> list[Path]:
+    """``bench.json`` and the figures of what was measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / "bench.json"]
+    write_json(written[0], record)
+    figures = {}
+    if "where" in record:
+        figures["where.png"] = where.draw(record["where"])
+    if "growth" in record:
+        figures["growth.png"] = curves.draw(record["growth"]["rows"])
+    for name, figure in figures.items():
+        written.append(folder / name)
+        figure.savefig(written[-1], dpi=160)
+    return written

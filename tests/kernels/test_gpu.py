@@ -1,0 +1,91 @@
+"""What only a GPU can show: replayed steps are the steps, and fast training is the plain training within its noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from twoclocks.core.seeds import derive
+from twoclocks.experiment import load_settings
+from twoclocks.experiment.assembly import Experiment
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+PRESETS = {"dit": ("p1-dit-mini", 256), "gpt": ("p1-gpt-mini", 128)}
+
+
+def experiment(name: str, **training: Any) -> Experiment:
+    preset, batch = PRESETS[name]
+    change = {f"training.{key}": value for key, value in {"device": "cuda", "batch": batch, **training}.items()}
+    return Experiment(load_settings(preset, {"data.n": 1024, "evaluation.samples": 256, **change}))
+
+
+def losses(made: Experiment, steps: int, window: int) -> torch.Tensor:
+    """Mean losses of consecutive windows, on the data and noise of (seed, step)."""
+    step, found = made.make_step(), []
+    for number in range(1, steps + 1):
+        made.loop.generator.manual_seed(derive(0, "training step", number))
+        step()
+        if number % window == 0:
+            found.append(float(made.loop.loss_sum) / window)
+            made.loop.loss_sum.zero_()
+    return torch.tensor(found)
+
+
+def weights(made: Experiment) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in made.network.parameters()])
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_replayed_steps_are_the_steps(name: str) -> None:
+    replayed, called = experiment(name), experiment(name, capture=False)
+    assert torch.equal(weights(replayed), weights(called))
+    first, second = losses(replayed, 20, 1), losses(called, 20, 1)
+    assert torch.allclose(first, second, rtol=1e-4)
+    assert float((weights(replayed) - weights(called)).norm() / weights(called).norm()) < 1e-4
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_replayed_steps_are_the_same_every_time(name: str) -> None:
+    one, two = experiment(name), experiment(name)
+    assert torch.equal(losses(one, 30, 10), losses(two, 30, 10)) and torch.equal(weights(one), weights(two))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_fast_loss_curve_is_the_plain_one_within_bfloat16_noise(name: str) -> None:
+    """Exact float32, TF32 and bfloat16 drift apart as chaos has it; the fast path may not drift further than TF32."""
+    exact = losses(experiment(name, precision="float32", kernels="plain"), 200, 20)
+    tf32 = losses(experiment(name, precision="tf32", kernels="plain"), 200, 20)
+    fast = losses(experiment(name), 200, 20)
+    noise = max(0.02, 2 * float((tf32 / exact - 1).abs().max()))
+    assert float((fast / exact - 1).abs().max()) < noise
+    assert float(fast[0] / exact[0] - 1) < 0.01  # before chaos sets in
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_replayed_samples_are_the_samples_of_the_current_weights(name: str) -> None:
+    made = experiment(name)
+    with torch.no_grad():
+        fresh = made.sample().clone()
+        assert torch.equal(made.sample(), fresh)  # the second is the graph's first replay
+        losses(made, 40, 40)
+        replayed = made.sample().clone()
+        made.sampler = None
+        assert torch.equal(made.sample(), replayed) and not torch.equal(replayed, fresh)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_resumed_fast_run_goes_on_as_if_nothing_happened(name: str) -> None:
+    whole = experiment(name)
+    losses(whole, 24, 12)
+    first = experiment(name)
+    losses(first, 12, 12)
+    kept = {key: value.clone() for key, value in first.state().items()}
+    second = experiment(name)
+    second.load_state(12, -1, kept)
+    step = second.make_step()
+    for number in range(13, 25):
+        second.loop.generator.manual_seed(derive(0, "training step", number))
+        step()
+    assert torch.equal(weights(second), weights(whole))
