@@ -2,8 +2,8 @@
 
     python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR
 
-The plain diffusion run takes minutes; unless ``--all`` is given it is taken from results/p1-order.json, which was recorded
-with the plain loop on the same kind of GPU, seeds and schedule.
+The plain diffusion run takes minutes; unless ``--all`` is given it is taken from results/p1-order.json, which was
+recorded with the plain loop on the same kind of GPU, seeds and schedule.
 """
 
 from __future__ import annotations
