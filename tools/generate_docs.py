@@ -13,8 +13,12 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from twoclocks.bench.growth import headline
+from twoclocks.bench.suite import tables
 from twoclocks.core.config import describe
 from twoclocks.report.listing import list_rows
 from twoclocks.sweeps import EXECUTORS
@@ -185,6 +189,62 @@ def sweep_speed() -> str:
     return f"{words}\n\n{about}\n\n{as_table(rows)}\n\n{where}"
 
 
+def read_result(name: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((ROOT / "results" / name).read_text(encoding="utf-8"))
+    return result
+
+
+def speed(name: str) -> str:
+    """The tables that ``twoclocks bench`` prints, of a stored record."""
+    result = read_result(name)
+    shown = {key: value for key, value in result.items() if key != "growth"}
+    parts = [f"{title[0].upper()}{title[1:]}:\n\n{as_table(rows)}" for title, rows in tables(shown).items()]
+    ceiling, machine = result["ceiling"], result["machine"]
+    where = (
+        f"{machine['name']}, {machine['threads']} CPU threads, `{result['command']}` ([{name}](../results/{name})). "
+        f"Ceiling: {ceiling['operations_per_second'] / 1e12:,.2f} TFLOP/s in the product {ceiling['product']}, "
+        f"{ceiling['bytes_per_second'] / 1e12:,.2f} TB/s; products alone: those of the step, one after another."
+    )
+    return "\n\n".join([*parts, where])
+
+
+def same_clocks() -> str:
+    """Clocks of the fast and of the plain path."""
+    result, rows = read_result("same_clocks.json"), []
+    for case in result["cases"]:
+        for clock, label in (("tau_rule", "τ_rule"), ("tau_mem", "τ_mem")):
+            seen = {
+                path: f"{case[path][clock]['lower']:,.0f}–{case[path][clock]['upper']:,.0f}"
+                for path in ("fast", "plain")
+            }
+            rows.append({"run": case["case"], "clock": label, **seen, "apart": str(case["evaluations_apart"][clock])})
+    where = f"{result['machine']['name']}, `{result['command']}` ([same_clocks.json](../results/same_clocks.json))."
+    return f"{as_table(rows)}\n\n{where}"
+
+
+def growth() -> str:
+    """What a million training rows and 100,000 samples cost, and how cost grows."""
+    records = [read_result(name) for name in ("speed_h200.json", "speed_cpu.json")]
+    found = [
+        {"device": row["device"], "quantity": row["quantity"], "seconds": f"{row['seconds']:.3f}"}
+        for record in records
+        for row in headline(record["growth"]["rows"])
+    ]
+    powers = [
+        {
+            "device": row["device"],
+            "quantity": row["quantity"],
+            "against": {"n": "N", "length": "D", "samples": "samples"}[row["against"]],
+            "power, measured": f"{row['measured']:.2f}",
+            "in theory": f"{row['theory']:.2f} ({row['law']})",
+        }
+        for record in records
+        for row in record["growth"]["exponents"]
+    ]
+    about = "A million training rows of 36 bits and 100,000 samples:"
+    return f"{about}\n\n{as_table(found)}\n\nPower of growth at the large end of each curve:\n\n{as_table(powers)}"
+
+
 def as_table(rows: list[dict[str, str]]) -> str:
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -202,6 +262,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "reliability": reliability,
     "resume gpu": resume_gpu,
     "sweep speed": sweep_speed,
+    "speed gpu": partial(speed, "speed_h200.json"),
+    "speed cpu": partial(speed, "speed_cpu.json"),
+    "same clocks": same_clocks,
+    "growth": growth,
 }
 
 

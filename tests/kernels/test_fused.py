@@ -59,10 +59,11 @@ def test_fused_network_has_the_outputs_and_gradients_of_the_plain_one(
     plain, fused = twins(name, shape, symbols, torch.float32)
     given = inputs(name, shape, symbols)
     (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
-    assert difference(out_fused, out) < 1e-5
+    loose = 100 if DEVICE == "cuda" else 1  # where products of float32 are made in TF32
+    assert difference(out_fused, out) < 1e-5 * loose
     assert set(slopes) == set(slopes_fused)
     for key, slope in slopes.items():
-        assert difference(slopes_fused[key], slope) < 1e-4, key
+        assert difference(slopes_fused[key], slope) < 1e-4 * loose, key
 
 
 @pytest.mark.parametrize(("name", "shape", "symbols"), CASES)

@@ -66,13 +66,17 @@ def test_fast_loss_curve_is_the_plain_one_within_bfloat16_noise(name: str) -> No
 @pytest.mark.parametrize("name", PRESETS)
 def test_replayed_samples_are_the_samples_of_the_current_weights(name: str) -> None:
     made = experiment(name)
-    with torch.no_grad():
-        fresh = made.sample().clone()
-        assert torch.equal(made.sample(), fresh)  # the second is the graph's first replay
-        losses(made, 40, 40)
-        replayed = made.sample().clone()
-        made.sampler = None
-        assert torch.equal(made.sample(), replayed) and not torch.equal(replayed, fresh)
+
+    @torch.no_grad()
+    def samples() -> torch.Tensor:
+        return made.sample().clone()
+
+    fresh = samples()
+    assert torch.equal(samples(), fresh)  # the second is the graph's first replay
+    losses(made, 40, 40)
+    replayed = samples()
+    made.sampler = None
+    assert torch.equal(samples(), replayed) and not torch.equal(replayed, fresh)
 
 
 @pytest.mark.parametrize("name", PRESETS)
