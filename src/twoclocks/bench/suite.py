@@ -42,7 +42,9 @@ def measure(
                 rows = growth.measure(device)
                 record[part] = {"rows": rows, "exponents": growth.exponents(rows)}
             elif part == "where":
-                record[part] = [row for workload in workloads[:2] for row in where.where_rows(workload, device)]
+                record[part] = [
+                    row for workload in workloads[:2] for row in where.where_rows(workload, device, seconds / 3)
+                ]
             else:
                 some = workloads if part == "steps" else workloads[:2]
                 record[part] = [measure_one(part, workload, device, seconds, tell) for workload in some]
