@@ -13,7 +13,7 @@ from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings, make_optimizer
 
 pytest.importorskip("triton")
-from twoclocks.kernels.adam import FlatAdam
+from twoclocks.kernels.adam import ShadowAdam
 from twoclocks.kernels.fused import FusedOperations
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -82,7 +82,7 @@ def test_flat_adam_is_torchs(optimizer: str, decay: float) -> None:
     plain, fused = twins("gpt", (10,), 2, torch.bfloat16)
     settings = TrainingSettings(steps=1, optimizer=optimizer, weight_decay=decay, learning_rate=1e-2)  # type: ignore[arg-type]
     ours, theirs = make_optimizer(fused, settings), make_optimizer(plain, settings)
-    assert isinstance(ours, FlatAdam)
+    assert isinstance(ours, ShadowAdam)
     generator = torch.Generator().manual_seed(0)
     for step in range(60):
         for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):

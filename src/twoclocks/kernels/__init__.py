@@ -1,5 +1,5 @@
-"""What a transformer does between its matrix products: in plain PyTorch, and fused for the GPU."""
+"""What a transformer does between its matrix products: in plain PyTorch, lean for the CPU, and fused for the GPU."""
 
-from twoclocks.kernels.plain import MIXED, PLAIN, Operations, Update
+from twoclocks.kernels.plain import MIXED, PLAIN, Branch, Modulation, Operations, Update
 
-__all__ = ["MIXED", "PLAIN", "Operations", "Update"]
+__all__ = ["MIXED", "PLAIN", "Branch", "Modulation", "Operations", "Update"]

@@ -1,6 +1,7 @@
 """All parameters of a network in one piece of memory, with their gradients and bfloat16 shadows beside them.
 
 So the optimizer is one kernel in one pass, products read the shadows, and layers that share their input are one matrix.
+Without shadows it is the same on the CPU, where an optimizer's step and the sum of two threads' gradients are one call.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ ALIGNMENT = 64  # entries: the GPU's copy engine wants rows that begin at whole 
 class Flat:
     """``values`` and ``gradients`` (float32) and ``shadows`` of all parameters, which become views of ``values``.
 
+    Without a ``dtype`` of their own the shadows are the values.
+
     ``stacks`` are layers whose weights, and whose biases, are to lie one behind the other. So do gains and biases of
     all normalisations, in ``norms``.
     """
 
-    def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Sequence[Sequence[nn.Linear]] = ()) -> None:
+    def __init__(
+        self, network: nn.Module, dtype: torch.dtype | None = None, stacks: Sequence[Sequence[nn.Linear]] = ()
+    ) -> None:
         self.parameters = list(network.parameters())  # in the network's order
         groups = [[getattr(layer, name) for layer in stack] for stack in stacks for name in ("weight", "bias")]
         stacked = {parameter for group in groups for parameter in group}
@@ -38,11 +43,13 @@ class Flat:
         self.norms = slice(starts[-2], starts[-2] + sizes[-1])
         device = next(network.parameters()).device
         self.values = torch.zeros(starts[-1], device=device)
-        self.gradients, self.shadows = torch.zeros_like(self.values), torch.zeros_like(self.values, dtype=dtype)
+        self.gradients = torch.zeros_like(self.values)
+        self.shadows = torch.zeros_like(self.values, dtype=dtype) if dtype is not None else self.values
         with torch.no_grad():
             for parameter in self.places:
                 self.view(self.values, parameter).copy_(parameter)
                 parameter.data = self.view(self.values, parameter)
+        self.slots = {parameter: self.view(self.gradients, parameter) for parameter in self.places}
         self.refresh()
 
     def view(self, memory: Tensor, parameter: Tensor) -> Tensor:
@@ -57,12 +64,17 @@ class Flat:
 
     def refresh(self) -> None:
         """Renew the shadows from the values."""
-        self.shadows.copy_(self.values)
+        if self.shadows is not self.values:
+            self.shadows.copy_(self.values)
 
     def gather(self) -> None:
         """Copy gradients that were made elsewhere to their place; every parameter's gradient lies there afterwards."""
-        elsewhere = [(self.view(self.gradients, p), p.grad) for p in self.places if p.grad is not None]
+        elsewhere = [(slot, p.grad) for p, slot in self.slots.items() if p.grad is not None]
         if elsewhere:
-            torch._foreach_copy_([place for place, _ in elsewhere], [gradient for _, gradient in elsewhere])
-        for parameter in self.places:
-            parameter.grad = self.view(self.gradients, parameter)
+            torch._foreach_copy_([slot for slot, _ in elsewhere], [gradient for _, gradient in elsewhere])
+        for parameter, slot in self.slots.items():
+            parameter.grad = slot
+
+    def drop_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None

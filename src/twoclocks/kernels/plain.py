@@ -26,6 +26,25 @@ class Update(NamedTuple):
         return tokens + (value if self.gate is None else self.gate[:, None] * value)
 
 
+class Modulation(NamedTuple):
+    """How a noise level steers a branch: shift and scale behind its normalisation, a gate before its update."""
+
+    shift: Tensor  # (n, width), as the others; n may be 1
+    scale: Tensor
+    gate: Tensor
+    eps: float
+
+
+class Branch(NamedTuple):
+    """Normalisation, a layer, attention or GELU, and a layer whose output updates the tokens."""
+
+    steering: Modulation | nn.LayerNorm
+    first: nn.Linear
+    last: nn.Linear
+    heads: int = 0  # of attention; none: it is an MLP
+    causal: bool = False
+
+
 class Operations:
     """Plain PyTorch, any device, any precision; a subclass may do the same faster."""
 
@@ -64,6 +83,23 @@ class Operations:
         """Tokens with the update, and these normalised with the layer's gain and bias."""
         tokens = update.applied(tokens) if update is not None else tokens
         return tokens, norm(tokens)
+
+    def branches(self, tokens: Tensor, branches: Sequence[Branch]) -> tuple[Tensor, Update | None]:
+        """Tokens after all branches but for the last update to them, which whoever reads them next applies."""
+        update = None
+        for branch in branches:
+            if isinstance(branch.steering, Modulation):
+                shift, scale, gate, eps = branch.steering
+                tokens, normed = self.modulate(tokens, update, shift, scale, eps)
+            else:
+                gate = None
+                tokens, normed = self.normalise(tokens, update, branch.steering)
+            if branch.heads:
+                hidden = self.attend(normed, branch.first, branch.heads, branch.causal)
+            else:
+                hidden = self.activate(normed, branch.first)
+            update = self.update(hidden, branch.last, gate)
+        return tokens, update
 
     def attend(self, normed: Tensor, layer: nn.Linear, heads: int, causal: bool = False) -> Tensor:
         """Attention (n, length, width), its queries, keys and values made by ``layer``."""

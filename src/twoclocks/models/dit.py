@@ -7,6 +7,7 @@ modulate each block (adaLN-zero: a fresh network is the identity on tokens and o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.kernels import PLAIN, Operations, Update
+from twoclocks.kernels import PLAIN, Branch, Modulation, Operations
 from twoclocks.models.base import MODELS, ModelSettings
 
 EPSILON = 1e-6  # of the normalisations
@@ -91,9 +92,8 @@ class DiT(nn.Module):
         tokens = do.embed(x.flatten(2).transpose(1, 2), self.embed, self.positions)  # (n, rows·columns, width)
         condition = functional.silu(self.noise_embedding(noise_label))  # (n, width)
         vectors = iter(do.modulations(condition, self.stacks[0]))
-        update = None
-        for block in self.blocks:
-            tokens, update = block(do, tokens, update, *(next(vectors) for _ in range(6)))
+        branches = [branch for block in self.blocks for branch in block.branches(vectors)]  # type: ignore[operator]
+        tokens, update = do.branches(tokens, branches)
         _, normed = do.modulate(tokens, update, next(vectors), next(vectors), EPSILON)
         return do.read_out(normed, self.head).transpose(1, 2).reshape(n, channels, rows, columns)
 
@@ -110,23 +110,13 @@ class Block(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
-    def forward(
-        self,
-        do: Operations,
-        tokens: Tensor,
-        update: Update | None,
-        shift_a: Tensor,
-        scale_a: Tensor,
-        gate_a: Tensor,
-        shift_m: Tensor,
-        scale_m: Tensor,
-        gate_m: Tensor,
-    ) -> tuple[Tensor, Update]:
-        """Tokens, and the last update to them, which whoever reads them next applies."""
-        tokens, normed = do.modulate(tokens, update, shift_a, scale_a, EPSILON)
-        mixed = do.attend(normed, self.query_key_value, self.heads)
-        tokens, normed = do.modulate(tokens, do.update(mixed, self.project, gate_a), shift_m, scale_m, EPSILON)
-        return tokens, do.update(do.activate(normed, self.expand), self.contract, gate_m)
+    def branches(self, vectors: Iterator[Tensor]) -> tuple[Branch, Branch]:
+        """With the next six of the modulations."""
+        attention, mlp = (Modulation(next(vectors), next(vectors), next(vectors), EPSILON) for _ in range(2))
+        return (
+            Branch(attention, self.query_key_value, self.project, self.heads),
+            Branch(mlp, self.expand, self.contract),
+        )
 
 
 class NoiseEmbedding(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twoclocks.kernels import PLAIN, Operations, Update
+from twoclocks.kernels import PLAIN, Branch, Operations, Update
 from twoclocks.kernels.plain import merge_heads, split_heads
 from twoclocks.models.base import MODELS, ModelSettings
 
@@ -74,10 +74,13 @@ class GPT(nn.Module):
         do, start = self.operations, cache.filled if cache is not None else 0
         positions = self.position_embedding.weight[start : start + tokens.shape[1]]
         hidden = do.look_up(tokens % self.token_embedding.num_embeddings, self.token_embedding, positions)
-        update = None
-        for index, block in enumerate(self.blocks):
-            hidden, update = block(do, hidden, update, cache, index)
-        if cache is not None:
+        if cache is None:
+            branches = [branch for block in self.blocks for branch in block.branches()]  # type: ignore[operator]
+            hidden, update = do.branches(hidden, branches)
+        else:
+            update = None
+            for index, block in enumerate(self.blocks):
+                hidden, update = block(do, hidden, update, cache, index)
             cache.filled += tokens.shape[1]
         return do.read_out(do.normalise(hidden, update, self.final_norm)[1], self.head)
 
@@ -93,15 +96,18 @@ class CausalBlock(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
+    def branches(self) -> tuple[Branch, Branch]:
+        return (
+            Branch(self.attention_norm, self.query_key_value, self.project, self.heads, causal=True),
+            Branch(self.mlp_norm, self.expand, self.contract),
+        )
+
     def forward(
-        self, do: Operations, hidden: Tensor, update: Update | None, cache: Cache | None, index: int
+        self, do: Operations, hidden: Tensor, update: Update | None, cache: Cache, index: int
     ) -> tuple[Tensor, Update]:
-        """Hidden states, and the last update to them, which whoever reads them next applies."""
+        """The same behind what is in the cache: hidden states, and the last update to them."""
         hidden, normed = do.normalise(hidden, update, self.attention_norm)
-        if cache is None:
-            mixed = do.attend(normed, self.query_key_value, self.heads, causal=True)
-        else:
-            mixed = self.attend_cached(do.linear(normed, self.query_key_value), cache, index)
+        mixed = self.attend_cached(do.linear(normed, self.query_key_value), cache, index)
         hidden, normed = do.normalise(hidden, do.update(mixed, self.project), self.mlp_norm)
         return hidden, do.update(do.activate(normed, self.expand), self.contract)
 

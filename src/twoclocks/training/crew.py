@@ -55,4 +55,7 @@ def replicas(network: nn.Module, count: int) -> list[nn.Module]:
         for mine, shared in zip(other.parameters(), network.parameters(), strict=True):
             mine.data = shared.data
             mine.grad = None
+        ours, flat = (getattr(getattr(each, "operations", None), "flat", None) for each in (network, other))
+        if ours is not None and flat is not None:
+            flat.values = ours.values
     return [network, *copies]

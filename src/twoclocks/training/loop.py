@@ -13,6 +13,8 @@ from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 from twoclocks.core.seeds import derive
 from twoclocks.kernels import MIXED, PLAIN, Operations
+from twoclocks.kernels.flat_adam import FlatAdam
+from twoclocks.kernels.lean import LeanOperations
 from twoclocks.objectives.base import Objective
 from twoclocks.training.crew import Crew
 from twoclocks.training.errors import DivergedError
@@ -36,7 +38,9 @@ class TrainingSettings(Settings):
     precision: Literal["float32", "tf32", "bfloat16"] = setting(
         "float32", "matrix products: exact, TF32 (GPU), or of bfloat16 copies of float32 weights"
     )
-    kernels: Literal["fused", "plain"] = setting("fused", "between products in bfloat16 on the GPU: Triton, or PyTorch")
+    kernels: Literal["fused", "plain"] = setting(
+        "fused", "fused: Triton for bfloat16 on the GPU, lean operations for float32 on the CPU; plain: PyTorch's own"
+    )
     capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs")
 
     @property
@@ -55,7 +59,8 @@ def set_operations(network: nn.Module, settings: TrainingSettings) -> None:
 
 def make_operations(network: nn.Module, settings: TrainingSettings) -> Operations:
     if settings.precision != "bfloat16":
-        return PLAIN
+        lean = settings.kernels == "fused" and settings.precision == "float32" and not settings.on_gpu
+        return LeanOperations(network) if lean else PLAIN
     if settings.kernels == "plain" or not settings.on_gpu:
         return MIXED
     try:
@@ -67,12 +72,15 @@ def make_operations(network: nn.Module, settings: TrainingSettings) -> Operation
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Adam or AdamW; for fused operations the one that works on their flat memory."""
+    """Adam or AdamW; for operations with flat memory the one that works on it."""
     flat = getattr(operations_of(network), "flat", None)
     if flat is not None:
-        from twoclocks.kernels.adam import FlatAdam
+        chosen = flat, settings.learning_rate, settings.weight_decay, settings.optimizer == "adamw"
+        if flat.shadows is flat.values:
+            return FlatAdam(*chosen)
+        from twoclocks.kernels.adam import ShadowAdam  # which needs Triton
 
-        return FlatAdam(flat, settings.learning_rate, settings.weight_decay, decoupled=settings.optimizer == "adamw")
+        return ShadowAdam(*chosen)
     cls = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     return cls(
         network.parameters(),

@@ -65,19 +65,19 @@ class SharedStep(PlainStep):
         clean = self.data[rows]
         parts = self.crew.parts(clean, *self.objective.draw(clean, self.generator))
         losses = self.crew.map(self.part, list(zip(self.networks, parts, strict=False)))
-        first, *others = ([p.grad for p in network.parameters()] for network in self.networks[: len(parts)])
+        first, *others = (gradients_of(network) for network in self.networks[: len(parts)])
         for gradients in others:
-            used = [(a, b) for a, b in zip(first, gradients, strict=True) if a is not None and b is not None]
-            torch._foreach_add_([a for a, _ in used], [b for _, b in used])
+            torch._foreach_add_(first, gradients)
         self.optimizer.step()
         self.loss_sum += torch.stack(losses).sum()
 
     def part(self, given: tuple[nn.Module, tuple[Tensor, ...]]) -> Tensor:
         """The share of some rows in the loss; its gradient is left in a replica."""
         network, (clean, *drawn) = given
-        network.zero_grad(set_to_none=True)
+        forget_gradients(network)
         loss = self.objective.loss_given(network, clean, *drawn).sum() / self.batch
         loss.backward()
+        operations_of(network).join()
         return loss.detach()
 
 
@@ -113,6 +113,17 @@ def undone(step: PlainStep) -> Iterator[None]:
 
 def tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+
+
+def forget_gradients(network: nn.Module) -> None:
+    flat = getattr(operations_of(network), "flat", None)
+    (flat.drop_gradients if flat is not None else network.zero_grad)()
+
+
+def gradients_of(network: nn.Module) -> list[Tensor]:
+    """All gradients, in one piece where they lie in one."""
+    flat = getattr(operations_of(network), "flat", None)
+    return [flat.gradients] if flat is not None else [p.grad for p in network.parameters() if p.grad is not None]
 
 
 def operations_of(network: nn.Module) -> Operations:
