@@ -99,7 +99,7 @@ def branch_backward(
         d_parts = [d_q.transpose(1, 2), d_k.transpose(1, 2), d_v.transpose(1, 2)]
         d_wide = torch.stack(d_parts, 2).view(n * length, 3 * width)
     else:
-        d_wide = torch.ops.aten.gelu_backward(d_hidden, wide)
+        d_wide = torch.ops.aten.gelu_backward(d_hidden, wide, grad_input=d_hidden)
     d_steered = d_wide.mm(weights[0]).view(n, length, width)
     layer_gradient(d_wide, steered.view(n * length, width), places[0], places[1])
     layer_gradient(d_value, hidden, places[2], places[3])
