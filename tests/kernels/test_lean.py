@@ -149,7 +149,12 @@ def test_who_gets_lean_operations() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("preset", ["demo", "demo-gpt"])
 def test_a_run_is_the_plain_run_up_to_rounding(preset: str, threads: int) -> None:
-    change = {"model": {"width": 16, "depth": 1, "heads": 2}, "evaluation.samples": 256, "training.steps": 5, "evaluation.first": 1}
+    change = {
+        "model": {"width": 16, "depth": 1, "heads": 2},
+        "evaluation.samples": 256,
+        "training.steps": 5,
+        "evaluation.first": 1,
+    }
     ends = []
     for kernels in ("fused", "plain"):
         experiment = Experiment(
@@ -159,3 +164,16 @@ def test_a_run_is_the_plain_run_up_to_rounding(preset: str, threads: int) -> Non
         ends.append(experiment.state())
     assert set(ends[0]) == set(ends[1])
     assert all(torch.allclose(value, ends[1][key], atol=1e-4) for key, value in ends[0].items() if key != "loop.stream")
+
+
+def test_the_branches_are_compiled() -> None:
+    """In Python they are right too, but threads wait for each other."""
+    assert isinstance(lean.forward, torch.jit.ScriptFunction) and isinstance(lean.backward, torch.jit.ScriptFunction)
+
+
+def test_without_a_compiler_the_functions_are_used_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(function: object) -> None:
+        raise RuntimeError("not for this Python")
+
+    monkeypatch.setattr(torch.jit, "script", refuse)
+    assert lean.compiled(branches.forward) is branches.forward
