@@ -11,9 +11,10 @@ from torch import Tensor
 
 
 def forward(
-    tokens: Tensor, steerings: list[Tensor], weights: list[Tensor], heads: list[int], causal: bool, eps: float
-) -> tuple[Tensor, list[Tensor]]:
-    """Tokens (n, length, width) after all branches, and what the way back needs.
+    tokens: Tensor, steerings: list[Tensor], weights: list[Tensor], heads: list[int], causal: bool, eps: float,
+    keep: bool,
+) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
+    """Tokens (n, length, width) after all branches, and, if it is to be kept, what the way back needs.
 
     Of each branch: ``weights`` of the first layer and of the last, ``steerings`` shift, scale and gate, or gain and
     bias of a LayerNorm.
@@ -25,7 +26,8 @@ def forward(
             tokens, steerings[each * number : each * (number + 1)], weights[4 * number : 4 * number + 4],
             heads[number], causal, eps,
         )  # fmt: skip
-        kept.extend(more)
+        if keep:
+            kept.extend(more)
     return tokens, kept
 
 

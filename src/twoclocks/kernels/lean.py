@@ -55,7 +55,7 @@ class LeanOperations(Operations):
         given = heads, any(branch.causal for branch in branches), branches[0].steering.eps
         if torch.is_grad_enabled():
             return Branches.apply(tokens, self.flat, weights, *given, *steerings), None
-        return forward(tokens, steerings, weights, *given)[0], None
+        return forward(tokens, steerings, weights, *given, False)[0], None
 
 
 def vectors_of(steering: Modulation | nn.LayerNorm) -> tuple[Tensor, ...]:
@@ -70,7 +70,7 @@ class Branches(Function):
         ctx: Any, tokens: Tensor, flat: Flat, weights: list[Tensor], heads: list[int], causal: bool, eps: float,
         *steerings: Tensor,
     ) -> Tensor:  # fmt: skip
-        out, kept = forward(tokens, list(steerings), weights, heads, causal, eps)
+        out, kept = forward(tokens, list(steerings), weights, heads, causal, eps, True)
         ctx.places, ctx.weights, ctx.heads, ctx.causal = (
             [flat.slots[weight] for weight in weights],
             weights,
