@@ -185,7 +185,7 @@ def sweep_speed() -> str:
     where = (
         f"{result['machine']['name']} host, `{result['command']}` ([sweeps_speed.json](../results/sweeps_speed.json))."
     )
-    about = "DiT-mini cells of 3,000 steps and 6 evaluations of 1,024 samples, the start of the pool included:"
+    about = "DiT-mini cells of 1,500 steps and 6 evaluations of 1,024 samples, the start of the pool included:"
     return f"{words}\n\n{about}\n\n{as_table(rows)}\n\n{where}"
 
 
