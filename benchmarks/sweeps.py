@@ -79,7 +79,12 @@ def planning(folder: Path, cells: int = 1000) -> dict[str, Any]:
 
 def side_by_side(folder: Path, places: int, cells: int) -> dict[str, Any]:
     """Small diffusion transformers on one GPU, so many at a time: cells an hour."""
-    shared = {"training.device": "cuda", "training.steps": 1500, "evaluation.evaluations": 6, "evaluation.samples": 1024}
+    shared = {
+        "training.device": "cuda",
+        "training.steps": 1500,
+        "evaluation.evaluations": 6,
+        "evaluation.samples": 1024,
+    }
     plan = plan_of(cells, "p1-dit-mini", **shared)
     begin = time.perf_counter()
     done = run_sweep(plan, folder, EXECUTORS.create("local", workers=places))

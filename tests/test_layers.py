@@ -27,7 +27,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "testing": {"core", "rules", "models", "objectives", "data"},
     "report": {"core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment"},
     "bench": {
-        *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report"),
+        *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report", "store"),
     },
     "papers": {"core", "store", "experiment", "clocks"},
     "sweeps": {"core", "clocks", "store", "experiment", "training"},

@@ -282,9 +282,12 @@ def verify_command(arguments: argparse.Namespace) -> int:
 def bench_command(arguments: argparse.Namespace) -> None:
     from twoclocks.bench import suite
     from twoclocks.report.console import show_rows
+    from twoclocks.store.files import make_folder
 
     parts = arguments.parts if arguments.parts is not None else suite.PARTS
     tell = logging.getLogger("twoclocks").info
+    if arguments.out is not None:
+        make_folder(arguments.out)  # before the minutes that measuring takes
     record = suite.measure(arguments.device, parts, arguments.seconds, tell)
     written = suite.write(record, arguments.out) if arguments.out is not None else []
     if arguments.json:

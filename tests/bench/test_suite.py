@@ -104,8 +104,8 @@ def test_bench_measures_prints_and_writes(
     record = json.loads((tmp_path / "out" / "bench.json").read_text(encoding="utf-8"))
     for row in record["steps"]:
         rates = row["steps_per_second"]
-        assert set(rates) == {"ours", "plain", "products alone"} and min(rates.values()) > 0
-        assert row["over_best_plain"] == pytest.approx(rates["ours"] / rates["plain"])
+        assert set(rates) == {"ours", "plain", "plain, 1 thread", "products alone"} and min(rates.values()) > 0
+        assert row["over_best_plain"] == pytest.approx(rates["ours"] / max(rates["plain"], rates["plain, 1 thread"]))
     assert [row["loop"].partition(":")[0] for row in record["where"]] == ["before", "after"] * 2
     assert all(row["microseconds"]["matrix products"] > 0 for row in record["where"])
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"bench.json", "where.png", "growth.png"}
@@ -120,6 +120,10 @@ def test_bench_measures_prints_and_writes(
         (["--parts", "stepz"], "--parts: 'stepz'"),
         (["--seconds", "0"], "--seconds: 0.0"),
         (["--seconds", "nan"], "--seconds: nan"),
+        (["--seconds", "inf"], "--seconds: inf"),
+        (["--device", "cpu:0"], "--device: 'cpu:0'"),
+        (["--device", "cuda:99"], "--device: 'cuda:99'"),
+        (["--out", "/dev/null/x"], "/dev/null"),
     ],
 )
 def test_wrong_input_gets_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def test_rows_of_thousands_of_entries_differ_in_any_of_them() -> None:
 def test_pieces_of_the_work_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     train, rows = planted(6, 36, seed=1, n=50)
     whole = Copies(train, 6).found(rows)
-    monkeypatch.setattr(copies, "ENTRIES", 100)
+    monkeypatch.setitem(copies.ENTRIES, "cpu", 100)
     assert torch.equal(Copies(train, 6).found(rows), whole)
     assert whole.any() and not whole.all()
 
@@ -77,7 +77,7 @@ def test_work_is_done_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch)
         return pack(rows, symbols)
 
     monkeypatch.setattr(copies, "pack", counted)
-    monkeypatch.setattr(copies, "ENTRIES", 400)
+    monkeypatch.setitem(copies.ENTRIES, "cpu", 400)
     train, rows = planted(2, 70, seed=2, n=90)
     assert Copies(train, 2).found(rows).tolist() == every_pair(rows, train)
     assert max(sizes) <= 400 and sum(sizes) == train.numel() + rows.numel()

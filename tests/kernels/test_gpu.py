@@ -54,13 +54,13 @@ def test_replayed_steps_are_the_same_every_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_fast_loss_curve_is_the_plain_one_within_bfloat16_noise(name: str) -> None:
-    """Exact float32, TF32 and bfloat16 drift apart as chaos has it; the fast path may not drift further than TF32."""
+    """Float32, TF32 and bfloat16 drift apart as chaos has it; the fast path may drift twice as far as TF32, or 2%."""
     exact = losses(experiment(name, precision="float32", kernels="plain"), 200, 20)
     tf32 = losses(experiment(name, precision="tf32", kernels="plain"), 200, 20)
     fast = losses(experiment(name), 200, 20)
     noise = max(0.02, 2 * float((tf32 / exact - 1).abs().max()))
     assert float((fast / exact - 1).abs().max()) < noise
-    assert float(fast[0] / exact[0] - 1) < 0.01  # before chaos sets in
+    assert abs(float(fast[0] / exact[0] - 1)) < 0.01  # before chaos sets in
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -69,17 +69,14 @@ def step_row(workload: Workload, device: str, seconds: float) -> Row:
     wait(device)
     start = time.perf_counter() - begin
     exact = workload.experiment(device, precision="float32", capture=False, kernels="plain")
-    threads = torch.get_num_threads()
-    works: dict[str, Work] = {"ours": our_step, "plain": with_threads(plain_step(exact), device)}
-    if device != "cpu":
-        works["plain TF32"] = with_precision(plain_step(exact), "high")
-    rates = side_by_side(works, device, seconds)
-    torch.set_num_threads(threads)
+    rates = side_by_side({"ours": our_step, **rivals(plain_step(exact), device)}, device, seconds)
+    torch.set_num_threads(CORES)
     products, operations = products_alone(exact, torch.bfloat16 if device != "cpu" else torch.float32)
     rates["products alone"] = rate(products, device, seconds / 3)
     best_plain = max(value for name, value in rates.items() if name.startswith("plain"))
     return {
         "work": workload.label,
+        "threads": ours.crew.size,
         "steps_per_second": rates,
         "over_best_plain": rates["ours"] / best_plain,
         "of_products": rates["ours"] / rates["products alone"],
@@ -89,17 +86,34 @@ def step_row(workload: Workload, device: str, seconds: float) -> Row:
     }
 
 
-def with_threads(step: Work, device: str) -> Work:
-    """The textbook loop with torch's own number of threads; our loop, which uses its own, is unaffected."""
+def rivals(plain: Work, device: str) -> dict[str, Work]:
+    """The textbook's work as people run it: with all cores or one of them; on a GPU in each precision."""
+    if device == "cpu":
+        return {"plain": with_threads(plain, CORES), "plain, 1 thread": with_threads(plain, 1)}
+    return {
+        "plain": with_precision(plain, "highest"),
+        "plain TF32": with_precision(plain, "high"),
+        "plain bfloat16": with_autocast(plain),
+    }
 
-    def work() -> None:
-        torch.set_float32_matmul_precision("highest")
-        torch.set_num_threads(CORES)
-        step()
-        if device == "cpu":
-            torch.set_num_threads(1)
 
-    return work
+def with_threads(work: Work, threads: int) -> Work:
+    """The work with so many threads inside of operations; ours, which brings its own, has one."""
+
+    def work_so() -> None:
+        torch.set_num_threads(threads)
+        work()
+        torch.set_num_threads(1)
+
+    return work_so
+
+
+def with_autocast(work: Work) -> Work:
+    def work_so() -> None:
+        with torch.autocast("cuda", torch.bfloat16):
+            work()
+
+    return work_so
 
 
 def with_precision(step: Work, precision: str) -> Work:
@@ -149,18 +163,14 @@ def layer_shapes(experiment: Experiment) -> list[tuple[int, int, int]]:
     return [shape for shape in found if min(shape[1:]) >= 16]
 
 
+@torch.no_grad()
 def evaluation_row(workload: Workload, device: str) -> Row:
     """Seconds that a run's samples take, ours and the textbook's."""
     ours = workload.experiment(device)
     exact = workload.experiment(device, precision="float32", capture=False, kernels="plain")
-    with torch.no_grad():
-        works: dict[str, Work] = {"ours": ours.sample}
-        ours.sample()
-        plain = partial(plain_samples, exact)
-        works["plain"] = with_threads(plain, device)
-        if device != "cpu":
-            works["plain TF32"] = with_precision(plain, "high")
-        seconds = {name: 1 / value for name, value in side_by_side(works, device, 0.0, turns=1).items()}
+    ours.sample()
+    works = {"ours": ours.sample, **rivals(partial(plain_samples, exact), device)}
+    seconds = {name: 1 / value for name, value in side_by_side(works, device, 0.0, turns=1).items()}
     return {
         "work": workload.label,
         "samples": ours.settings.evaluation.samples,
@@ -171,7 +181,7 @@ def evaluation_row(workload: Workload, device: str) -> Row:
 
 def ceiling(device: str) -> Row:
     """What large matrix products reach: operations a second, and bytes a second of a copy."""
-    side, dtype = LARGE[device.partition(":")[0]], torch.bfloat16 if device != "cpu" else torch.float32
+    side, dtype = LARGE[device], torch.bfloat16 if device != "cpu" else torch.float32
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     source = torch.randn(1 << 24, device=device)
     target = torch.empty_like(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,8 @@ def measure(
 ) -> dict[str, Any]:
     """The record of all parts on one device; ``seconds`` are spent on each training step that is timed."""
     check(device, parts, seconds)
-    kind = device.partition(":")[0]
     threads = torch.get_num_threads()
-    workloads = steps.WORKLOADS[kind]
+    workloads = steps.WORKLOADS[device]
     record: dict[str, Any] = {
         "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}",
         "commit": commit(),
@@ -38,6 +38,7 @@ def measure(
     try:
         for part in parts:
             tell(part)
+            torch.set_num_threads(threads)
             if part == "growth":
                 rows = growth.measure(device)
                 record[part] = {"rows": rows, "exponents": growth.exponents(rows)}
@@ -63,13 +64,12 @@ def measure_one(
 
 
 def check(device: str, parts: Sequence[str], seconds: float) -> None:
-    known = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-    if device.partition(":")[0] not in known:
+    if device not in (known := ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])):
         raise SettingError("--device", device, f"it is not there; use one of {', '.join(known)}")
     for part in parts:
         if part not in PARTS:
             raise SettingError("--parts", part, f"use some of {', '.join(PARTS)}")
-    if not seconds > 0:
+    if not 0 < seconds < math.inf:
         raise SettingError("--seconds", seconds, "use a number above 0")
 
 

@@ -13,14 +13,14 @@ from twoclocks.bench.timing import Work, rate, wait
 from twoclocks.report.theme import light, style
 
 PURPOSES = {  # the first whose pattern is found in a name
+    "attention": r"attention|fmha|flash|softmax",  # before the products: some of its kernels are called after theirs
     "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|_weight_gradient|gemv|aten::mm|aten::addmm|aten::bmm|baddbmm",
-    "attention": r"attention|fmha|flash|softmax",
     "normalisation": r"_normalise|layer_norm|layernorm|gammabeta",
     "activation": r"_activate|gelu|silu",
     "optimizer": r"adam|multi_tensor|foreach",
     "the rest": r"",
 }
-COLOURS = ("rule", "memory", "new", "broken", "muted", "line")
+COLOURS = ("memory", "rule", "new", "broken", "muted", "line")
 STEPS = 10
 
 

@@ -12,7 +12,7 @@ from twoclocks.core.rows import symbol_bits
 from twoclocks.rules.base import in_range
 
 WORD = 64  # bits of a word
-ENTRIES = 1 << 22  # entries that are packed at once: 32 MiB as int64
+ENTRIES = {"cpu": 1 << 22, "cuda": 1 << 25}  # entries that are packed at once: 32 MiB as int64; 256 on a GPU
 ATTEMPTS = 64  # a seed fails about once in 2^65 / N² sets, so the second one is never seen
 
 
@@ -78,7 +78,8 @@ def checked_rows(train: Tensor, symbols: int) -> Tensor:
 
 def pieces(rows: Tensor) -> Iterator[Tensor]:
     """Consecutive rows, as many at once as hold ``ENTRIES`` entries; at least one piece, if need be empty."""
-    yield from rows.split(max(1, ENTRIES // max(1, rows.shape[1])))
+    most = ENTRIES["cuda" if rows.is_cuda else "cpu"]
+    yield from rows.split(max(1, most // max(1, rows.shape[1])))
 
 
 def pack(rows: Tensor, symbols: int) -> Tensor:

@@ -34,6 +34,8 @@ class Experiment:
         assert settings.encoding is not None
         self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
         self.objective, self.device = settings.objective, settings.training.device
+        if settings.training.on_gpu:
+            torch.cuda.set_device(self.device)  # streams, graphs and kernels go where the tensors are
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
@@ -121,10 +123,10 @@ class Experiment:
         """Encoded samples from the noise of this run, which is the same at every evaluation."""
         if self.sampler is not None:
             return self.sampler()
-        work = partial(sample, self.objective, self.network)
         if self.crew.size > 1:
-            return torch.cat(self.crew.map(work, self.noise.split(SHARE)))
-        work = partial(work, self.noise)
+            share = partial(sample, self.objective, self.crew.guarded(self.network))
+            return torch.cat(self.crew.map(share, self.noise.split(SHARE)))
+        work = partial(sample, self.objective, self.network, self.noise)
         samples = work()
         if self.settings.training.captures:  # all that is made at the first use is there now
             self.sampler = Captured(work)

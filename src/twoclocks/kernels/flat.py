@@ -50,6 +50,7 @@ class Flat:
                 self.view(self.values, parameter).copy_(parameter)
                 parameter.data = self.view(self.values, parameter)
         self.slots = {parameter: self.view(self.gradients, parameter) for parameter in self.places}
+        self.written: set[Tensor] = set()  # since the last ``gather``
         self.refresh()
 
     def view(self, memory: Tensor, parameter: Tensor) -> Tensor:
@@ -67,13 +68,25 @@ class Flat:
         if self.shadows is not self.values:
             self.shadows.copy_(self.values)
 
+    def slot(self, parameter: Tensor) -> Tensor:
+        """Where the parameter's gradient is to be written, which may happen once a step."""
+        assert parameter not in self.written, "a weight was used twice in one step; use kernels: plain for this model"
+        self.written.add(parameter)
+        return self.slots[parameter]
+
     def gather(self) -> None:
-        """Copy gradients that were made elsewhere to their place; every parameter's gradient lies there afterwards."""
+        """Copy gradients that were made elsewhere to their place; every parameter's gradient lies there afterwards.
+
+        What has no gradient in this step has zero, not the one of the step before.
+        """
         elsewhere = [(slot, p.grad) for p, slot in self.slots.items() if p.grad is not None]
         if elsewhere:
             torch._foreach_copy_([slot for slot, _ in elsewhere], [gradient for _, gradient in elsewhere])
         for parameter, slot in self.slots.items():
+            if parameter.grad is None and parameter not in self.written:
+                slot.zero_()
             parameter.grad = slot
+        self.written.clear()
 
     def drop_gradients(self) -> None:
         for parameter in self.parameters:

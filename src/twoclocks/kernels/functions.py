@@ -57,6 +57,9 @@ class Stacked(Function):
         flat = ctx.operations.flat
         weights, biases = [layer.weight for layer in ctx.layers], [layer.bias for layer in ctx.layers]
 
+        for parameter in (*weights, *biases):
+            flat.slot(parameter)
+
         def work() -> None:
             float_product(d_out.T, x, out=flat.stacked(flat.gradients, weights))
             torch.sum(d_out, dim=0, dtype=torch.float32, out=flat.stacked(flat.gradients, biases))
@@ -160,7 +163,7 @@ class Embed(Function):
             put_gradient(layer.weight, total[:-1].T.contiguous())
             put_gradient(layer.bias, total[-1])
 
-        ctx.operations.aside(work, x, d_tokens)
+        ctx.operations.aside(work, x, wide)
         d_x = thin.reduce(wide, layer.weight.T.contiguous(), None).view_as(x) if ctx.needs_input_grad[1] else None
         return None, d_x, None, None, None
 

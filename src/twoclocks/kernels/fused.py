@@ -42,8 +42,8 @@ class FusedOperations(Operations):
 
     def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
         """The gradients of a layer's weight and bias, beside what else goes on."""
-        weight = self.flat.view(self.flat.gradients, layer.weight)
-        bias = self.flat.view(self.flat.gradients, layer.bias) if layer.bias is not None else None
+        weight = self.flat.slot(layer.weight)
+        bias = self.flat.slot(layer.bias) if layer.bias is not None else None
         self.aside(lambda: functions.layer_gradient(d_out, x, weight, bias), d_out, x)
 
     def aside(self, work: Callable[[], None], *reads: Tensor) -> None:
@@ -92,11 +92,6 @@ class FusedOperations(Operations):
         return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=causal))
 
     def activate(self, normed: Tensor, layer: nn.Linear) -> Tensor:
-        if normed.is_cuda and not torch.is_grad_enabled():
-            # The library's own epilogue: GELU in its tanh form, which differs by a tenth of bfloat16's rounding.
-            bias, weight = self.shadow(layer.bias), self.shadow(layer.weight)
-            hidden = torch._addmm_activation(bias, normed.flatten(0, 1), weight.T, use_gelu=True)
-            return hidden.view(*normed.shape[:2], -1)
         return functions.Activate.apply(self.product(normed, layer), self, layer)
 
     def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
@@ -111,9 +106,9 @@ class FusedOperations(Operations):
         return functional.linear(x, self.shadow(layer.weight), self.shadow(layer.bias))
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        return (
-            self.product(x, layer) + layer.bias.to(self.dtype) if torch.is_grad_enabled() else self.with_bias(x, layer)
-        )
+        if torch.is_grad_enabled():  # the product's way back gives the bias its gradient
+            return self.product(x, layer) + layer.bias.detach().to(self.dtype)
+        return self.with_bias(x, layer)
 
     def embed(self, x: Tensor, layer: nn.Linear, positions: Tensor) -> Tensor:
         if layer.in_features > thin.MOST:
@@ -136,15 +131,19 @@ class TokenSums:
 
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
-        self.rows = flat.values.new_zeros(0, flat.norms.stop - flat.norms.start)
+        self.rows: dict[int, Tensor] = {}  # by the number of samples, for good: a captured step writes to them
+        self.latest: Tensor | None = None
 
     def of(self, vector: Tensor, n: int) -> Tensor:
         """Room for the sums (n, len(vector)) of n samples."""
-        if len(self.rows) != n:
-            self.rows = self.rows.new_zeros(n, self.rows.shape[1])
+        width = self.flat.norms.stop - self.flat.norms.start
+        if n not in self.rows:
+            self.rows[n] = self.flat.values.new_zeros(n, width)
+        self.flat.slot(vector)
+        self.latest = self.rows[n]
         start, end = (place - self.flat.norms.start for place in self.flat.places[vector])
-        return self.rows[:, start:end]
+        return self.latest[:, start:end]
 
     def finish(self) -> None:
-        if self.rows.numel():
-            torch.sum(self.rows, dim=0, out=self.flat.gradients[self.flat.norms])
+        if self.latest is not None:
+            torch.sum(self.latest, dim=0, out=self.flat.gradients[self.flat.norms])

@@ -71,12 +71,7 @@ class Branches(Function):
         *steerings: Tensor,
     ) -> Tensor:  # fmt: skip
         out, kept = forward(tokens, list(steerings), weights, heads, causal, eps, True)
-        ctx.places, ctx.weights, ctx.heads, ctx.causal = (
-            [flat.slots[weight] for weight in weights],
-            weights,
-            heads,
-            causal,
-        )
+        ctx.flat, ctx.weights, ctx.heads, ctx.causal = flat, weights, heads, causal
         ctx.save_for_backward(*steerings, *kept)
         return out
 
@@ -84,7 +79,8 @@ class Branches(Function):
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> Any:
         saved, count = list(ctx.saved_tensors), len(ctx.needs_input_grad) - 6
-        given = saved[count:], saved[:count], ctx.weights, ctx.places, ctx.heads, ctx.causal
+        places = [ctx.flat.slot(weight) for weight in ctx.weights]
+        given = saved[count:], saved[:count], ctx.weights, places, ctx.heads, ctx.causal
         d_tokens, *d_steerings = backward(d_out.contiguous(), *given)
         return d_tokens, None, None, None, None, None, *d_steerings
 
@@ -102,6 +98,8 @@ class Stacked(Function):
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> Any:
         (x,) = ctx.saved_tensors
+        for parameter in (*ctx.weights, *ctx.biases):
+            ctx.flat.slot(parameter)
         torch.mm(d_out.t(), x, out=ctx.flat.stacked(ctx.flat.gradients, ctx.weights))
         torch.sum(d_out, dim=0, out=ctx.flat.stacked(ctx.flat.gradients, ctx.biases))
         return d_out @ ctx.flat.stacked(ctx.flat.values, ctx.weights), None, None

@@ -81,7 +81,7 @@ def _normalise_forward(
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.arange(0, WIDTH)[None, :]
     here = (row < rows) & (column < width)
-    sample = row // length
+    sample = (row // length).to(tl.int64)
     at = row.to(tl.int64) * width + column
     x = tl.load(tokens + at, mask=here, other=0.0).to(tl.float32)
     if update is not None:
@@ -113,7 +113,7 @@ def _normalise_backward(
     gate_sum_stride, shift_stride, scale_sum_stride, width, scale_stride, gate_stride,
     LENGTH: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, MODULATED: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    sample = tl.program_id(0)
+    sample = tl.program_id(0).to(tl.int64)
     entry = tl.arange(0, WIDTH)
     column, wide = entry[None, :], entry[None, :] < width
     factor = tl.load(scale + sample * scale_stride + column, mask=wide, other=0.0).to(tl.float32)
@@ -129,7 +129,7 @@ def _normalise_backward(
     for first in tl.range(0, LENGTH, ROWS, num_stages=STAGES):
         token = first + tl.arange(0, ROWS)[:, None]
         here = (token < LENGTH) & wide
-        row = sample.to(tl.int64) * LENGTH + token
+        row = sample * LENGTH + token
         at = row * width + column
         x = tl.load(moved + at, mask=here, other=0.0).to(tl.float32)
         dy = tl.load(d_normed + at, mask=here, other=0.0).to(tl.float32)

@@ -64,7 +64,7 @@ OBJECTIVES: Registry[Objective] = Registry("objective", Objective)
 def sample(objective: Objective, network: Network, noise: Tensor, chunk: int | None = None) -> Tensor:
     """The one sampling loop: encoded samples (n, *shape), row i a function of ``noise[i]`` alone."""
     done = []
-    for part in noise.split(chunk or (4096 if noise.is_cuda else 1024)):
+    for part in noise.split(chunk or (2048 if noise.is_cuda else 1024)):
         state = objective.begin(network, part)
         for level in range(objective.levels if objective.levels is not None else part.shape[1]):
             state = objective.reverse_step(network, state, level)

@@ -18,7 +18,7 @@ class Captured(Generic[Result]):
     """
 
     def __init__(self, work: Callable[[], Result], generators: Sequence[torch.Generator] = ()) -> None:
-        self.graph = torch.cuda.CUDAGraph()
+        self.graph, self.work = torch.cuda.CUDAGraph(), work  # the graph reads what the work holds on to
         for generator in generators:
             self.graph.register_generator_state(generator)
         torch.cuda.synchronize()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -33,19 +34,49 @@ class Crew:
     def __init__(self, size: int) -> None:
         self.size = size
         self.pool: ThreadPoolExecutor | None = None  # threads do not survive a fork: made when first needed
+        self.stopped = threading.Event()
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """The results in the order of the items."""
+        """The results in the order of the items. After an error or a signal no thread is left at work."""
         if self.size == 1 or len(items) == 1:
             return [work(item) for item in items]
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.size, "twoclocks", initializer=torch.set_num_threads, initargs=(1,))
-        return list(self.pool.map(work, items))
+        self.stopped.clear()
+        futures = [self.pool.submit(work, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            self.stopped.set()
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            raise
+
+    def guarded(self, network: nn.Module) -> Guarded:
+        """The network for long work: its next call ends a thread whose crew was stopped."""
+        return Guarded(network, self.stopped)
 
     def parts(self, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
         """The tensors' rows divided evenly, as many parts as there are threads or rows."""
         size = min(self.size, len(tensors[0]))
         return list(zip(*(tensor.tensor_split(size) for tensor in tensors), strict=True))
+
+
+class Guarded:
+    """A network that refuses once ``stopped`` is set."""
+
+    def __init__(self, network: nn.Module, stopped: threading.Event) -> None:
+        self.network, self.stopped = network, stopped
+
+    def __call__(self, *given: Any) -> Tensor:
+        if self.stopped.is_set():
+            raise CancelledError
+        result: Tensor = self.network(*given)
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.network, name)
 
 
 def replicas(network: nn.Module, count: int) -> list[nn.Module]:
