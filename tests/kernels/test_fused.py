@@ -9,15 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks import models
+from twoclocks.experiment import load_settings
+from twoclocks.experiment.assembly import Experiment
+from twoclocks.kernels import PLAIN
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings, make_optimizer
+from twoclocks.training.step import PlainStep, undone
 
 pytest.importorskip("triton")
+from twoclocks.kernels import corruption, weight_gradient
 from twoclocks.kernels.adam import ShadowAdam
 from twoclocks.kernels.fused import FusedOperations
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 HALF = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter cannot multiply in bfloat16
+ODD = [("dit", (1, 2, 3), 2, 20, 5), ("gpt", (130,), 2, 16, 1), ("gpt", (1,), 2, 16, 1)]  # beyond the kernels: torch
 CASES = [("dit", (1, 3, 4), 2), ("dit", (3, 2, 5), 2), ("gpt", (10,), 2), ("gpt", (17,), 5), ("gpt", (5,), 40)]
 
 
@@ -101,3 +107,141 @@ def test_flat_adam_is_torchs(optimizer: str, decay: float) -> None:
     for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):
         assert difference(mine.detach(), other.detach()) < 1e-5
         assert torch.allclose(fused.operations.shadow(mine).float(), mine, rtol=2**-7)  # the interpreter cuts off
+
+
+@pytest.mark.parametrize(("name", "shape", "symbols", "width", "heads"), ODD)
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+def test_shapes_that_no_kernel_takes_fall_back_to_the_same(
+    name: str, shape: tuple[int, ...], symbols: int, width: int, heads: int, dtype: torch.dtype
+) -> None:
+    plain = randomised(models.create(name, width=width, depth=1, heads=heads), shape, symbols).to(DEVICE)
+    fused = copy.deepcopy(plain)
+    fused.operations = FusedOperations(fused, dtype)
+    given = inputs(name, shape, symbols, n=2)
+    (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
+    loose = 1 if dtype == torch.float32 and DEVICE == "cpu" else 500
+    assert difference(out_fused, out) < 1e-5 * loose
+    assert all(difference(slopes_fused[key], slope) < 1e-4 * loose for key, slope in slopes.items())
+
+
+def test_matrices_for_the_copy_engine_have_rows_of_whole_16_bytes() -> None:
+    eight, ten = torch.zeros(4, 8, dtype=torch.float16), torch.zeros(4, 10, dtype=torch.float16)
+    assert weight_gradient.fits(eight, eight) and not weight_gradient.fits(eight, ten)
+    assert not weight_gradient.fits(eight.float(), eight.float()) and not weight_gradient.fits(eight.T, eight)
+
+
+def test_corruption_is_that_of_the_plain_operations() -> None:
+    clean, noise, log_sigma = torch.randn(5, 1, 17, 19), torch.randn(5, 1, 17, 19), torch.linspace(-6, 4, 5)
+    given = tuple(part.to(DEVICE) for part in (clean, log_sigma, noise))
+    fused = corruption.precondition(*given, 0.7)
+    for mine, other in zip(fused, PLAIN.precondition(*given, 0.7), strict=True):
+        assert torch.allclose(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def stepped(name: str, fused: bool, rehearsals: int = 0, undo: int = 0) -> tuple[Tensor, PlainStep]:
+    """Weights after three steps of a small network."""
+    preset = {"dit": "demo", "gpt": "demo-gpt"}[name]
+    small = {"model": {"width": 32, "depth": 1, "heads": 2}, "training.batch": 4, "training.kernels": "plain"}
+    made = Experiment(load_settings(preset, {**small, "training.threads": 1}))
+    if fused:
+        made.network.operations = FusedOperations(made.network, torch.float32)
+        made.optimizer = make_optimizer(made.network, made.settings.training)
+    parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows)
+    step = PlainStep(*parts, 4, made.loop.generator, made.loop.loss_sum)
+    for _ in range(rehearsals):
+        made.rehearse()
+    for number in range(3):
+        if undo == number + 1:
+            with undone(step):
+                step()
+                step()
+        made.loop.generator.manual_seed(number)
+        step()
+    return torch.cat([p.detach().flatten() for p in made.network.parameters()]), step
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="steps the demo's networks on the CPU")
+@pytest.mark.parametrize("name", ["dit", "gpt"])
+def test_steps_on_fused_operations_are_plain_steps_also_after_a_rehearsal(name: str) -> None:
+    plain, _ = stepped(name, fused=False)
+    assert difference(stepped(name, fused=True, rehearsals=2)[0], plain) < 1e-4
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="steps the demo's networks on the CPU")
+@pytest.mark.parametrize("undo", [1, 3])
+@pytest.mark.parametrize("fused", [True, False])
+def test_what_is_undone_leaves_no_trace(fused: bool, undo: int) -> None:
+    """Before the first step, when there are no moments yet, and later."""
+    (straight, one), (undoing, two) = stepped("gpt", fused), stepped("gpt", fused, undo=undo)
+    assert torch.equal(straight, undoing) and torch.equal(one.loss_sum, two.loss_sum)
+    assert torch.equal(one.generator.get_state(), two.generator.get_state())
+
+
+def test_undone_restores_the_stream_and_the_shadows() -> None:
+    _, step = stepped("gpt", fused=True)
+    operations = step.network.operations
+    before = step.generator.get_state().clone(), operations.flat.shadows.clone()
+    with undone(step):
+        step()
+        assert not torch.equal(operations.flat.shadows, before[1])
+    assert torch.equal(step.generator.get_state(), before[0]) and torch.equal(operations.flat.shadows, before[1])
+
+
+def test_adams_state_passes_to_a_fresh_one_and_an_empty_one_clears_it() -> None:
+    _, fused = twins("gpt", (10,), 2, torch.float32)
+    settings = TrainingSettings(steps=1, learning_rate=1e-2)
+    first, second = make_optimizer(fused, settings), make_optimizer(copy.deepcopy(fused), settings)
+    empty = copy.deepcopy(second.state_dict())
+    for parameter in fused.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    fused.operations.flat.gather()
+    first.step()
+    first.step()
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    assert torch.equal(second.steps, first.steps) and torch.equal(second.first, first.first)
+    first.load_state_dict({**empty, "state": {}})
+    assert not first.steps.any() and not first.first.any() and not first.second.any()
+
+
+def test_sums_over_tokens_follow_the_number_of_samples() -> None:
+    plain, fused = twins("gpt", (10,), 2, torch.float32)
+    for n in (6, 2, 6):
+        for network in (plain, fused):
+            network.zero_grad(set_to_none=True)
+        given = inputs("gpt", (10,), 2, n)
+        (_, slopes), (_, slopes_fused) = gradients(plain, given), gradients(fused, given)
+        assert all(difference(slopes_fused[key], slope) < 1e-2 for key, slope in slopes.items())
+
+
+class Optional(nn.Module):
+    """A layer that is not used in every step, and may be used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.always, self.sometimes = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.operations = PLAIN
+
+    def forward(self, x: Tensor, times: int) -> Tensor:
+        x = self.operations.update(x, self.always).value
+        for _ in range(times):
+            x = self.operations.update(x, self.sometimes).value
+        return x
+
+
+def test_a_weight_without_a_gradient_has_none_of_the_step_before() -> None:
+    network = Optional().to(DEVICE)
+    network.operations = FusedOperations(network, torch.float32)
+    x = torch.randn(2, 3, 16, device=DEVICE, requires_grad=True)
+    for times in (1, 0):
+        network.zero_grad(set_to_none=True)
+        network(x, times).sum().backward()
+        network.operations.join()
+        assert bool(network.sometimes.weight.grad.any()) == (times == 1)
+
+
+def test_a_weight_used_twice_is_refused() -> None:
+    network = Optional().to(DEVICE)
+    network.operations = FusedOperations(network, torch.float32)
+    x = torch.randn(2, 3, 16, device=DEVICE, requires_grad=True)
+    with pytest.raises(AssertionError, match="used twice"):
+        network(x, 2).sum().backward()

@@ -77,3 +77,40 @@ def test_samples_do_not_depend_on_the_number_of_threads(preset: str) -> None:
     one, three = (Experiment(load_settings(preset, {**change, "training.threads": k})) for k in (1, 3))
     assert three.crew.size == 3
     assert torch.allclose(one.sample().float(), three.sample().float(), atol=1e-4)
+
+
+def test_an_error_stops_the_whole_crew_at_once() -> None:
+    """The others are in long work; their next call of the network ends it, and none is left behind."""
+    crew, calls, begun = Crew(2), [], threading.Event()
+
+    class Counting(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            calls.append(1)
+            begun.set()
+            return x
+
+    network = crew.guarded(Counting())
+
+    def work(fail: bool) -> None:
+        if fail:
+            begun.wait(10)
+            raise FloatingPointError("a sample is not finite")
+        for _ in range(200):
+            network(torch.zeros(1))
+            threading.Event().wait(0.02)
+
+    with pytest.raises(FloatingPointError):
+        crew.map(work, [True, False])
+    count = len(calls)
+    assert 0 < count < 100
+    threading.Event().wait(0.1)
+    assert len(calls) == count
+    assert crew.map(lambda item: item + 1, [1, 2, 3]) == [2, 3, 4]  # and is ready for other work
+
+
+def test_a_guarded_network_is_the_network() -> None:
+    network = models.create("gpt", width=16, depth=1, heads=1).build((4,), 2)
+    guarded = Crew(2).guarded(network)
+    tokens = torch.zeros(1, 4, dtype=torch.int64)
+    assert torch.equal(guarded(tokens), network(tokens))
+    assert len(guarded.new_cache().entries) == 1 and guarded.operations is network.operations

@@ -128,6 +128,11 @@ def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int
     first, again = (objective.loss(network, clean, torch.Generator().manual_seed(5)) for _ in range(2))
     assert first.shape == (6,) and bool(torch.isfinite(first).all()), "loss must be finite, one number a sample"
     assert torch.equal(first, again), "the loss must draw from its generator alone"
+    drawn = objective.draw(clean, torch.Generator().manual_seed(5))
+    assert all(len(part) == 6 for part in drawn), "what is drawn must be drawn row by row"
+    parts = zip(clean.split(4), *(part.split(4) for part in drawn), strict=True)
+    alone = torch.cat([objective.loss_given(network, *part) for part in parts])
+    assert torch.allclose(alone, first, rtol=1e-4, atol=1e-6), "a row's loss must not depend on its neighbours"
     noise = objective.draw_noise(6, shape, torch.Generator().manual_seed(1))
     together, apart = sample(objective, network, noise), sample(objective, network, noise, chunk=2)
     assert tuple(together.shape) == (6, *shape), "samples must have the shape of encoded data"
