@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import logging
 import sys
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 
 from twoclocks import __version__
 from twoclocks.core.errors import UserError
+from twoclocks.core.speech import speak
 
 EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED = 2, 3, 4
 EXIT_DISK, EXIT_DAMAGED, EXIT_FAILED, EXIT_INTERRUPTED = 5, 6, 7, 130
@@ -64,21 +64,6 @@ def main(words: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return EXIT_BAD_INPUT
-
-
-def speak() -> None:
-    """What the package has to say while it works goes to stderr, one line each."""
-    log = logging.getLogger("twoclocks")
-    log.setLevel(logging.INFO)
-    log.handlers, log.propagate = [SpokenLines()], False
-
-
-class SpokenLines(logging.Handler):
-    """Looks stderr up at every line: a progress display may have put its own in the place."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody there to read it is no reason to stop
-            print(f"twoclocks: {record.getMessage()}", file=sys.stderr, flush=True)
 
 
 def with_preset(words: list[str]) -> list[str]:
@@ -142,17 +127,7 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("--json", action="store_true", help="print the result as JSON")
 
     sweep = add("sweep", sweep_command, "train all cells of a grid of settings, here or on a cluster", True)
-    sweep.add_argument("spec", metavar="SPEC.yaml", help="base, grid and seeds; see docs/sweeps.md")
-    sweep.add_argument("--out", type=Path, help="folder for cells and table (default: sweeps/NAME)")
-    sweep.add_argument(
-        "--executor", default="local", metavar="NAME", help="local (default) or ray; --executor.KEY sets"
-    )
-    sweep.add_argument("--workers", type=int, default=0, metavar="N", help="cells at a time (default: as many as fit)")
-    sweep.add_argument("--retries", type=int, default=3, metavar="N", help="tries after the first (default: 3)")
-    sweep.add_argument("--checkpoint-seconds", type=float, default=30, metavar="S", help="what a crash may cost")
-    sweep.add_argument("--plan", action="store_true", help="list the cells and run nothing")
-    sweep.add_argument("--status", action="store_true", help="say where the cells stand and run nothing")
-    sweep.add_argument("--json", action="store_true", help="print the status as JSON")
+    add_sweep_arguments(sweep)
 
     clocks = add("clocks", clocks_command, "print the clocks of finished or running runs")
     clocks.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or folders of them")
@@ -167,6 +142,29 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("--json", action="store_true", help="print the findings as JSON")
 
     bench = add("bench", bench_command, "measure our speed beside the textbook loop and the ceiling of this machine")
+    add_bench_arguments(bench)
+
+    listing = add("list", list_command, "show what is registered: presets, rules, models, settings, …")
+    listing.add_argument("kind", choices=LISTS, help="what to list")
+    listing.add_argument("--json", action="store_true", help="print it as JSON")
+    return parser
+
+
+def add_sweep_arguments(sweep: argparse.ArgumentParser) -> None:
+    sweep.add_argument("spec", metavar="SPEC.yaml", help="base, grid and seeds; see docs/sweeps.md")
+    sweep.add_argument("--out", type=Path, help="folder for cells and table (default: sweeps/NAME)")
+    sweep.add_argument(
+        "--executor", default="local", metavar="NAME", help="local (default) or ray; --executor.KEY sets"
+    )
+    sweep.add_argument("--workers", type=int, default=0, metavar="N", help="cells at a time (default: as many as fit)")
+    sweep.add_argument("--retries", type=int, default=3, metavar="N", help="tries after the first (default: 3)")
+    sweep.add_argument("--checkpoint-seconds", type=float, default=30, metavar="S", help="what a crash may cost")
+    sweep.add_argument("--plan", action="store_true", help="list the cells and run nothing")
+    sweep.add_argument("--status", action="store_true", help="say where the cells stand and run nothing")
+    sweep.add_argument("--json", action="store_true", help="print the status as JSON")
+
+
+def add_bench_arguments(bench: argparse.ArgumentParser) -> None:
     bench.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     bench.add_argument(
         "--parts", nargs="+", metavar="PART", help="steps, evaluations, where, growth (default: all of them)"
@@ -174,11 +172,6 @@ def make_parser() -> argparse.ArgumentParser:
     bench.add_argument("--seconds", type=float, default=6.0, metavar="S", help="spent on each step (default: 6)")
     bench.add_argument("--out", type=Path, help="folder for bench.json and the figures (default: none)")
     bench.add_argument("--json", action="store_true", help="print the record as JSON")
-
-    listing = add("list", list_command, "show what is registered: presets, rules, models, settings, …")
-    listing.add_argument("kind", choices=LISTS, help="what to list")
-    listing.add_argument("--json", action="store_true", help="print it as JSON")
-    return parser
 
 
 def demo_command(arguments: argparse.Namespace) -> None:
