@@ -34,8 +34,9 @@ class Experiment:
         assert settings.encoding is not None
         self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
         self.objective, self.device = settings.objective, settings.training.device
-        if settings.training.on_gpu:
-            torch.cuda.set_device(self.device)  # streams, graphs and kernels go where the tensors are
+        index = torch.device(self.device).index
+        if settings.training.on_gpu and index is not None:
+            torch.cuda.set_device(index)  # streams, graphs and kernels go where the tensors are
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
