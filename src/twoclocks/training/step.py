@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -17,21 +18,17 @@ Step = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
 
 
+@dataclass(eq=False)
 class PlainStep:
     """Draw rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        objective: Objective,
-        data: Tensor,
-        batch: int,
-        generator: torch.Generator,
-        loss_sum: Tensor,
-    ) -> None:
-        self.network, self.optimizer, self.objective, self.data = network, optimizer, objective, data
-        self.batch, self.generator, self.loss_sum = batch, generator, loss_sum
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    objective: Objective
+    data: Tensor
+    batch: int
+    generator: torch.Generator
+    loss_sum: Tensor
 
     def __call__(self) -> None:
         rows = torch.randint(len(self.data), (self.batch,), generator=self.generator, device=self.data.device)
@@ -43,22 +40,14 @@ class PlainStep:
         self.loss_sum += loss.detach()
 
 
+@dataclass(eq=False)
 class SharedStep(PlainStep):
     """The same update on the CPU, the batch divided among the threads of a crew."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        objective: Objective,
-        data: Tensor,
-        batch: int,
-        generator: torch.Generator,
-        loss_sum: Tensor,
-        crew: Crew,
-    ) -> None:
-        super().__init__(network, optimizer, objective, data, batch, generator, loss_sum)
-        self.crew, self.networks = crew, replicas(network, crew.size)
+    crew: Crew
+
+    def __post_init__(self) -> None:
+        self.networks = replicas(self.network, self.crew.size)
 
     def __call__(self) -> None:
         rows = torch.randint(len(self.data), (self.batch,), generator=self.generator)
