@@ -222,6 +222,20 @@ def same_clocks() -> str:
     return f"{as_table(rows)}\n\n{where}"
 
 
+def paper_scale() -> str:
+    """The paper's baseline, whole."""
+    result = read_result("paper_scale.json")
+    clocks = [f"{result[name]['lower']:,.0f}–{result[name]['upper']:,.0f}" for name in ("tau_rule", "tau_mem")]
+    training = result["settings"]["training"]
+    size = f"{training['steps']:,} steps of batch {training['batch']} and {result['evaluations']} evaluations"
+    minutes, n = result["seconds"] / 60, result["settings"]["data"]["n"]
+    return (
+        f"P1's baseline (`{result['preset']}`, N = {n:,}), {size}: {minutes:.1f} minutes, "
+        f"{result['evaluation_seconds']:.0f} s of them evaluations; τ_rule {clocks[0]}, τ_mem {clocks[1]}. "
+        f"{result['machine']['name']}, `{result['command']}` ([paper_scale.json](../results/paper_scale.json))."
+    )
+
+
 def growth() -> str:
     """What a million training rows and 100,000 samples cost, and how cost grows."""
     records = [read_result(name) for name in ("speed_h200.json", "speed_cpu.json")]
@@ -265,6 +279,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "speed gpu": partial(speed, "speed_h200.json"),
     "speed cpu": partial(speed, "speed_cpu.json"),
     "same clocks": same_clocks,
+    "paper scale": paper_scale,
     "growth": growth,
 }
 

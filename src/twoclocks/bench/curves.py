@@ -32,7 +32,8 @@ def draw(rows: list[Row]) -> Any:
                         draw_curve(axis, points, describe(points[0], fit))
             axis.set(xscale="log", yscale="log", xlabel=label)
             # Below the panel, where no curve can run through it.
-            axis.legend(loc="upper left", bbox_to_anchor=(-0.04, -0.17), fontsize=8, handlelength=3)
+            if axis.has_data():
+                axis.legend(loc="upper left", bbox_to_anchor=(-0.04, -0.17), fontsize=8, handlelength=3)
         axes[0].set_ylabel("seconds")
         return figure
 

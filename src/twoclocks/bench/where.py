@@ -72,6 +72,7 @@ def draw(rows: list[Row]) -> Any:
     with matplotlib.rc_context(style()):
         figure = Figure(figsize=(9.6, 1.2 + 0.55 * len(rows)), layout="constrained")
         axis = figure.subplots()
+        axis.set_axisbelow(True)
         places = list(range(len(rows)))[::-1]
         left = [0.0] * len(rows)
         for name, colour in zip(PURPOSES, COLOURS, strict=True):
