@@ -39,7 +39,7 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     ),
     "threshold one": (["--clocks.rule_threshold", "1"], ["clocks.rule_threshold", "1", "below 1"]),
     "threshold zero": (["--clocks.memory_threshold", "0"], ["clocks.memory_threshold", "0", "above 0"]),
-    "too few samples": (["--evaluation.samples", "50"], ["evaluation.samples", "50", "at least 100 samples"]),
+    "too few samples": (["--evaluation.samples", "50"], ["evaluation.samples", "50", "use at least 109"]),
     "threshold at chance": (["--data.n", "1000"], ["clocks.memory_threshold", "chance 0.24"]),
     "more than the memory": (["--model.width", "400000"], ["memory", "model.width"]),
     "batch beyond reason": (["--training.batch", "1e30"], ["training.batch", "at most"]),
@@ -51,7 +51,7 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "key is a number": (["--data", "{5: 1}"], ["data.5", "unknown"]),
     "schedule ends early": (["--evaluation.steps", "[10, 20]"], ["evaluation.steps", "end with training.steps"]),
     "fewer evaluations than sustain": (["--evaluation.evaluations", "2"], ["evaluation.steps", "sustain = 3"]),
-    "memory threshold near chance": (["--data.n", "400"], ["clocks.memory_threshold", "0.098", "256 samples"]),
+    "memory threshold near chance": (["--data.n", "400"], ["clocks.memory_threshold", "0.098", "use at least 2404"]),
     "rule threshold below chance": (
         ["--rule.group", "24", "--clocks.rule_threshold", "0.3"],
         ["clocks.rule_threshold", "0.3", "chance 0.5"],

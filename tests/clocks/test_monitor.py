@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import twoclocks as tc
-from twoclocks.clocks.monitor import exact_interval
+from twoclocks.clocks import ClockSettings, Distance, Hamming, Look, Ratio
+from twoclocks.clocks.copies import Exact
 from twoclocks.core.errors import UserError
 from twoclocks.data import cube_set
 
@@ -39,7 +42,7 @@ def test_phases_and_stop_follow_a_known_model() -> None:
 def test_without_a_rule_it_watches_copies_alone() -> None:
     monitor = tc.Monitor(train=TRAIN.numpy())
     for step in (1, 2, 3):
-        decision = monitor.observe(step, TRAIN.numpy()[:30])
+        decision = monitor.observe(step, lambda: TRAIN.numpy()[:30])
     assert decision.stop and decision.phase == "memorizing" and decision.valid_rate is None
     assert decision.clocks.verdict == "unknown"  # without a rule, nobody knows whether the window was open
 
@@ -66,6 +69,11 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         {"rule": "parity"},
         {"rule": tc.rules.create("parity", length=26, group=2)},
         {"settings": {"sustain": 1}},
+        {"policy": "always"},
+        {"policy": "rule"},
+        {"copies": "nearly"},
+        {"copies": Hamming(24)},
+        {"held_out": np.zeros((3, 23), dtype=int)},
     ):
         with pytest.raises(UserError):
             tc.Monitor(train=TRAIN, **words)  # type: ignore[arg-type]
@@ -81,7 +89,11 @@ def test_observations_from_step_zero_on_work() -> None:
 @pytest.mark.parametrize(
     ("samples", "word"),
     [
-        (np.full((3, 24), np.nan), "integer"),
+        (np.full((3, 24), np.nan), "NaN"),
+        (np.full((3, 24), np.inf), "infinite"),
+        (np.full((3, 24), 0.5), "fractions"),
+        (np.full((3, 24), None), "dtype object"),
+        (lambda: np.full((3, 24), np.nan), "NaN"),
         (np.zeros((0, 24), dtype=int), "at least one row"),
         (np.zeros((3, 23), dtype=int), "24"),
         (np.zeros(24, dtype=int), "at least one row"),
@@ -99,9 +111,160 @@ def test_steps_must_increase() -> None:
         monitor.observe(5, TRAIN)
 
 
-def test_exact_interval_covers() -> None:
+def story(monitor: tc.Monitor, rates: np.ndarray, n: int, rng: np.random.Generator) -> int | None:
+    """The number of the look after which a loop that obeys the monitor stops; it sees binomial counts."""
+    for look, rate in enumerate(rates):
+        if monitor.tell(Look(look + 1, int(rng.binomial(n, rate)), n)).stop:
+            return look
+    return None
+
+
+def test_caution_stops_before_the_copy_rate_exceeds_the_threshold_as_often_as_it_says() -> None:
+    """A copy rate that creeps up and is looked at 60 times; the loop must not pass the look at which it is above 5%."""
     rng = np.random.default_rng(0)
-    hits = rng.binomial(200, 0.04, size=2000)
-    covered = np.mean([low <= 0.04 <= high for low, high in (exact_interval(int(h), 200) for h in hits)])
-    assert covered >= 0.95
-    assert exact_interval(0, 10)[0] == 0 and exact_interval(10, 10)[1] == 1
+    rates = 0.08 * np.linspace(0, 1, 60) ** 2
+    above = int(np.argmax(rates > 0.05))
+    settings = ClockSettings(memory_threshold=0.05)
+    stops = [story(tc.Monitor(train=TRAIN, settings=settings, policy="caution"), rates, 1000, rng) for _ in range(150)]
+    late = [stop is None or stop > above for stop in stops]
+    assert np.mean(late) <= 0.05
+    assert np.median([stop for stop in stops if stop is not None]) > above / 2  # nor does it stop at the first sight
+
+
+def test_peeking_at_every_step_keeps_the_error_rate() -> None:
+    """Copies at 4% forever, threshold 5%, 300 looks: a policy that needs certainty hardly ever stops by mistake."""
+    rng = np.random.default_rng(1)
+    settings = ClockSettings(memory_threshold=0.05, sustain=1)
+    stops = [story(tc.Monitor(train=TRAIN, settings=settings), np.full(300, 0.04), 400, rng) for _ in range(25)]
+    assert sum(stop is not None for stop in stops) <= 2
+    wrong = 0
+    for _ in range(25):
+        monitor = tc.Monitor(train=TRAIN, settings=settings, policy="never")
+        ends = [monitor.tell(Look(s, int(rng.binomial(400, 0.04)), 400)).copy_rate_ci for s in range(1, 200)]
+        wrong += any(not low <= 0.04 <= high for low, high in ends)
+    assert wrong <= 4  # 10% of 25 in expectation at most
+
+
+def test_caution_wants_enough_samples_and_says_how_many() -> None:
+    monitor = tc.Monitor(train=TRAIN, policy="caution")
+    with pytest.raises(UserError, match=r"samples: 10 at look 1; .* give at least 36"):
+        monitor.observe(1, TRAIN[:10])
+    assert monitor.last_step is None
+
+
+def test_policies() -> None:
+    good, bad = Look(1, 0, 2000, 1990), Look(1, 1000, 2000, 1990)
+    settings = ClockSettings(sustain=1)
+    table = {"never": (False, False), "rule": (True, True), "memory": (False, True), "caution": (False, True)}
+    for policy, expected in table.items():
+        stops = tuple(tc.Monitor(TRAIN, RULE, settings, policy=policy).tell(look).stop for look in (good, bad))  # type: ignore[arg-type]
+        assert stops == expected, policy
+
+
+def test_what_a_copy_is() -> None:
+    rng = np.random.default_rng(2)
+    train = rng.integers(0, 2, (50, 20))
+    samples = np.concatenate([train[:5], train[5:10] ^ (np.arange(20) == 3), rng.integers(0, 2, (90, 20))])
+    distance = (samples[:, None] != train[None]).sum(-1)
+    for most in range(4):
+        assert np.array_equal(Hamming(most).found(samples, train), distance.min(1) <= most)
+    assert np.array_equal(Exact().found(samples, train), distance.min(1) == 0)
+    assert np.array_equal(
+        Distance(lambda a, b: (a[:, None] != b).sum(-1), 1.5).found(samples, train), distance.min(1) <= 1
+    )
+    near = 1000 + rng.normal(size=(30, 8))
+    points = np.concatenate([near[:10] + 0.05 * rng.normal(size=(10, 8)), near[10:20], 1000 + rng.normal(size=(40, 8))])
+    two = np.sort(np.linalg.norm(points[:, None] - near[None], axis=-1), axis=1)[:, :2]
+    found = Ratio().found(points, near)
+    assert np.array_equal(found, two[:, 0] < two[:, 1] / 3) and found[:20].all() and not found.all()
+    assert Exact().found(np.array([[-0.0, 1.0]]), np.array([[0.0, 1.0]])).all()
+
+
+def test_memory_of_comparisons_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, samples = TRAIN.numpy(), RULE.sample(100, 1).numpy()
+    whole = [rule.found(samples, train) for rule in (Hamming(6), Ratio(0.9))]
+    monkeypatch.setattr("twoclocks.clocks.copies.TILE", 3 * train.size)
+    for before, rule in zip(whole, (Hamming(6), Ratio(0.9)), strict=True):
+        assert np.array_equal(rule.found(samples, train), before) and before.any() and not before.all()
+
+
+def test_own_distances_that_are_missing_are_an_error() -> None:
+    for answer, word in ((np.full(40, np.nan), "NaN"), (np.zeros(3), "shape")):
+        monitor = tc.Monitor(TRAIN, copies=Distance(lambda a, b, answer=answer: answer, 0.1))
+        with pytest.raises(UserError, match=word):
+            monitor.observe(1, TRAIN)
+
+
+def test_chance_is_the_rate_of_copies_among_samples_that_were_never_seen() -> None:
+    held_out = tc.data.held_out(RULE, TRAIN, 2000, seed=0)
+    near = tc.Monitor(TRAIN, None, ClockSettings(above_chance=True), copies=Hamming(2), held_out=held_out)
+    truth = (held_out[:, None] != TRAIN[None]).sum(-1).amin(1) <= 2
+    assert near.copy_chance == pytest.approx(float(truth.float().mean())) and near.copy_chance > 0
+    assert tc.Monitor(TRAIN, copies=Hamming(2)).copy_chance is None
+    assert tc.Monitor(TRAIN, RULE).copy_chance == 40 / 2**12
+
+
+def test_fractions_are_watched_too() -> None:
+    rng = np.random.default_rng(3)
+    train = rng.normal(size=(30, 3, 4))
+    monitor = tc.Monitor(train, copies="ratio")
+    assert monitor.observe(1, train + 0.001 * rng.normal(size=train.shape)).copy_rate == 1
+    assert monitor.observe(2, rng.normal(size=(200, 3, 4))).copy_rate < 0.2
+    with pytest.raises(UserError, match="whole numbers"):
+        monitor.observe(3, np.zeros((3, 12), dtype=int))
+
+
+def test_the_loss_gap_has_a_clock_and_an_error() -> None:
+    rng = np.random.default_rng(4)
+    monitor = tc.Monitor(TRAIN)
+    for step in range(1, 9):
+        held = 1.0 + 0.1 * (step > 4) + 0.1 * rng.normal(size=400)
+        decision = monitor.observe(step, TRAIN[:1], 1.0 + 0.1 * rng.normal(size=400), held)
+    assert decision.clocks.gap is not None and str(decision.clocks.gap) == "4–5"
+    for losses, word in (((1.0, None), "both or none"), ((1.0, np.nan), "not finite"), ((np.array([]), 1.0), "empty")):
+        with pytest.raises(UserError, match=word):
+            monitor.observe(99, TRAIN, *losses)
+
+
+def test_state_goes_through_a_file_and_fits_its_training_set_only(tmp_path: Path) -> None:
+    first, second = tc.Monitor(TRAIN, RULE), tc.Monitor(TRAIN, RULE)
+    for step in (1, 2, 3):
+        first.observe(step, mixture(step, 0.95, 0.3), 0.5, 0.6)
+    first.save(tmp_path / "state.json")
+    second.load(tmp_path / "state.json")
+    a, b = first.observe(4, mixture(4, 0.95, 0.3)), second.observe(4, mixture(4, 0.95, 0.3))
+    assert a.clocks == b.clocks and a.stop and a.copy_rate_ci == b.copy_rate_ci and first.state() == second.state()
+    with pytest.raises(UserError, match="its train is"):
+        tc.Monitor(TRAIN[:30], RULE).load(tmp_path / "state.json")
+    with pytest.raises(UserError, match="its settings"):
+        tc.Monitor(TRAIN, RULE, ClockSettings(sustain=2)).load_state(first.state())
+    for bad in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(UserError, match="cannot be read"):
+            second.load(bad)
+    with pytest.raises(UserError, match="not the state"):
+        second.load_state({"looks": []})
+
+
+def test_counts_that_cannot_be_are_refused() -> None:
+    monitor = tc.Monitor(TRAIN, RULE)
+    for look, word in (
+        (Look(1, 5, 4, 1), "between 0 and trials"),
+        (Look(1, 0, 0, 0), "between 0 and trials"),
+        (Look(1, 1, 4, 5), "between 0 and trials"),
+        (Look(1, 1, 4), "valid is missing"),
+        (Look(1, 1, 4, 1, float("nan")), "not finite"),
+    ):
+        with pytest.raises(UserError, match=word):
+            monitor.tell(look)
+
+
+def test_the_monitor_foretells_memory_while_it_has_not_come() -> None:
+    monitor = tc.Monitor(TRAIN)
+    steps = np.unique(np.geomspace(100, 8000, 25).astype(int))
+    for step in steps:
+        rate = 1 / (1 + 9 * (step / 10_000.0) ** -4)  # 10% at step 10,000
+        decision = monitor.tell(Look(int(step), round(2048 * rate), 2048))
+    assert decision.forecast is not None and decision.forecast.low < 10_000 < decision.forecast.high < 60_000
+    monitor.tell(Look(20_000, 1500, 2048))
+    monitor.tell(Look(30_000, 1500, 2048))
+    assert monitor.tell(Look(40_000, 1500, 2048)).forecast is None

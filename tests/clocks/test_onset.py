@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import twoclocks as tc
-from twoclocks.clocks import Clocks, ClockSettings, Onset, onset
+from twoclocks.clocks import Clocks, ClockSettings, Onset, Series, gap_onset, onset
+from twoclocks.clocks.looks import least_samples
 from twoclocks.core.errors import SettingError, UserError
 
 STEPS = [10, 20, 30, 40, 50, 60]
@@ -28,18 +30,22 @@ STEPS = [10, 20, 30, 40, 50, 60]
     ],
 )
 def test_first_sustained_crossing(hits: list[int], expected: tuple[float, float, str, float | None]) -> None:
-    found = onset(STEPS, hits, 10, threshold=0.3, sustain=3)
-    assert (found.lower, found.upper, found.status, found.first_crossing) == expected
+    """Of the measured fractions as they are (P1); and with so many samples that bounds do not matter."""
+    for found in (
+        onset(STEPS, hits, 10, threshold=0.3, sustain=3, confidence=0),
+        onset(STEPS, 10**6 * (np.array(hits) - 0.01).clip(0), 10**7, threshold=0.3, sustain=3),
+    ):
+        assert (found.lower, found.upper, found.status, found.first_crossing) == expected
 
 
 def test_onset_that_is_there_before_the_first_update() -> None:
-    found = onset([0, 10, 20, 30], [9, 9, 9, 9], 10, threshold=0.3)
+    found = onset([0, 10, 20, 30], [90, 90, 90, 90], 100, threshold=0.3)
     assert (found.lower, found.upper, found.status, str(found)) == (0, 0, "left-censored", "by 0")
     assert Clocks(found, seen(10, 20)).verdict == "open"
 
 
 def test_a_streak_from_the_first_evaluation_on_that_is_cut_short() -> None:
-    found = onset([10, 20], [9, 9], 10, threshold=0.3, sustain=3)
+    found = onset([10, 20], [90, 90], 100, threshold=0.3, sustain=3)
     assert (found.lower, found.upper, found.status) == (0, math.inf, "right-censored")
 
 
@@ -47,7 +53,7 @@ def test_a_streak_from_the_first_evaluation_on_that_is_cut_short() -> None:
 @settings(max_examples=300, deadline=None)
 def test_onset_against_a_slow_definition(hits: list[int], sustain: int) -> None:
     steps = [7 * (i + 1) for i in range(len(hits))]
-    found = onset(steps, hits, 10, threshold=0.45, sustain=sustain)
+    found = onset(steps, hits, 10, threshold=0.45, sustain=sustain, confidence=0)
     starts = [i for i in range(len(hits) - sustain + 1) if all(h >= 5 for h in hits[i : i + sustain])]
     if not starts:
         assert found.status == "right-censored"
@@ -57,7 +63,8 @@ def test_onset_against_a_slow_definition(hits: list[int], sustain: int) -> None:
 
 
 def test_trials_may_differ_between_evaluations() -> None:
-    assert onset([1, 2, 3], [1, 50, 500], [10, 100, 1000], threshold=0.4, sustain=2).upper == 2
+    found = onset([1, 2, 3], [1, 700, 7000], [10, 1000, 10000], threshold=0.4, sustain=2)
+    assert (found.lower, found.upper, found.status) == (0, 2, "left-censored")  # 1 of 10 does not exclude 40%
 
 
 @pytest.mark.parametrize(
@@ -128,17 +135,27 @@ def test_simulated_run_is_read_off_at_its_true_clocks() -> None:
     copied = 1 / (1 + (steps / 30_000.0) ** -4)  # crosses 0.1 at 30000/9^(1/4)
     truth = 300 * 9 ** (1 / 6), 30_000 / 9**0.25
     hits = [rng.binomial(2048, p) for p in (valid, copied)]
-    clocks = ClockSettings().read(steps.tolist(), hits[0].tolist(), hits[1].tolist(), [2048] * len(steps), 0.0)
-    grid = steps[1] / steps[0]
+    trials = [2048] * len(steps)
+    gaps, errors = 0.2 * copied + 0.001 * rng.standard_normal(len(steps)), [0.001] * len(steps)
+    series = Series(steps, trials, hits[1], hits[0], gaps, errors, parts={"row": hits[0]})
+    clocks = ClockSettings().read(series, 0.0)
     for found, true in zip((clocks.rule, clocks.memory), truth, strict=True):
-        assert found.lower / grid**2 < true < found.upper * grid**2
-    assert clocks.verdict == "open"
+        assert found.lower < true <= found.upper < 1.8 * found.lower
+        assert found.interpolated == pytest.approx(true, rel=0.05)
+    assert clocks.verdict == "open" and clocks.parts["row"].upper == clocks.rule.upper
+    assert clocks.gap is not None and clocks.gap.lower < 30_000 / 3**0.25 <= clocks.gap.upper  # copied = 0.25
+    assert clocks.changes["rule"].upper <= clocks.rule.upper and clocks.changes["memory"].upper <= clocks.memory.upper
 
 
 def test_settings_refuse_what_cannot_be_resolved() -> None:
-    with pytest.raises(SettingError, match=r"evaluation\.samples: 50"):
-        ClockSettings(memory_threshold=0.1).check_samples(50)
-    ClockSettings(memory_threshold=0.1).check_samples(100)
+    need = least_samples(0.0, 0.1, 80, 0.95)
+    with pytest.raises(SettingError, match=rf"evaluation\.samples: {need - 1} .* at least {need}"):
+        ClockSettings().check_samples(need - 1, looks=80)
+    ClockSettings().check_samples(need, looks=80)
+    with pytest.raises(SettingError, match="harder to obey"):
+        ClockSettings().check_samples(10**6, looks=3, validity=0.95)
+    with pytest.raises(SettingError, match="from chance"):
+        ClockSettings().check_samples(200, looks=10, copies=0.09)
     with pytest.raises(SettingError, match="chance"):
         ClockSettings(memory_threshold=0.1).memory_level(chance=0.2)
     assert ClockSettings(memory_threshold=0.1, above_chance=True).memory_level(0.2) == pytest.approx(0.3)
@@ -146,3 +163,26 @@ def test_settings_refuse_what_cannot_be_resolved() -> None:
 
 def test_public_names() -> None:
     assert tc.clocks.Onset(lower=900, upper=1200, status="observed").estimate == pytest.approx(1039.23, abs=0.01)
+
+
+def test_a_rule_that_is_learned_after_copying_is_discarded() -> None:
+    clocks = Clocks(seen(40, 50), seen(10, 20))
+    assert clocks.learned_by_memory and clocks.as_json()["learned_by_memory"] and "rule by memory" in str(clocks)
+    for other in (Clocks(never(90), seen(10, 20)), Clocks(seen(1, 2), seen(4, 5))):
+        assert not other.learned_by_memory
+
+
+def test_gap_onset_knows_its_errors() -> None:
+    steps, gaps = [10, 20, 30, 40, 50, 60], [0.0, 0.02, 0.06, 0.2, 0.3, 0.4]
+    assert str(gap_onset(steps, gaps, [0.0] * 6, 0.05)) == "20–30"
+    assert str(gap_onset(steps, gaps, [0.015] * 6, 0.05)) == "10–40"  # 0.06 is not surely above, nor 0.02 below
+    assert gap_onset(steps, gaps, [0.015] * 6, 0.05).interpolated == pytest.approx(20 * 1.5**0.75)
+    for bad in ({"gaps": [0.0] * 5}, {"errors": [-1.0] * 6}, {"gaps": [math.nan] * 6}, {"threshold": math.inf}):
+        given = {"steps": steps, "gaps": gaps, "errors": [0.01] * 6, "threshold": 0.05, **bad}
+        with pytest.raises(UserError, match=next(iter(bad))):
+            gap_onset(**given)  # type: ignore[arg-type]
+
+
+def test_onsets_pass_through_json() -> None:
+    for one in (seen(10, 20), never(90), onset([10, 20], [0, 90], 100, threshold=0.3, sustain=1)):
+        assert Onset.from_json(json.loads(json.dumps(one.as_json()))) == one

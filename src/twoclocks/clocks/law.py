@@ -1,25 +1,27 @@
-"""The law τ = a·N^α from onsets that are intervals, some of them open: log-normal maximum likelihood."""
+"""The law τ = a·N^α from onsets that are intervals, some of them open."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, minimize
-from scipy.special import log_ndtr
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from twoclocks.clocks.onset import Onset
-from twoclocks.core.errors import UserError
+from twoclocks.clocks.regression import Family, Regression
+from twoclocks.core.errors import SettingError, UserError
 
 Floats = npt.NDArray[np.float64]
+SIZES = 4  # different training-set sizes that a law needs
 
 
 @dataclass(frozen=True)
 class Law:
-    """τ = a·N^α with log-normal scatter of standard deviation ``scatter`` (in ln τ)."""
+    """τ = a·N^α with scatter of standard deviation ``scatter`` in ln τ (log-normal), or of that scale (Weibull)."""
 
     a: float
     alpha: float
@@ -27,13 +29,49 @@ class Law:
     scatter: float
     points: int
     censored: int
+    r_squared: float | None  # of ln τ over the onsets with an estimate; None for fewer than 3
+    sizes: tuple[int, ...]
+    definition: str | None
+    family: Family
+    centre: float  # mean ln N of the runs
+    covariance: tuple[tuple[float, float], tuple[float, float]]  # of ln τ at the centre and of α
 
     def predict(self, n: float) -> float:
         """Median onset at training-set size n."""
         return float(self.a * n**self.alpha)
 
+    def predict_interval(self, n: float, level: float = 0.95) -> tuple[float, float]:
+        """Where the onset of one new run of this size lies with probability ``level``."""
+        if not n >= 1:
+            raise SettingError("n", n, "use a number of training samples, at least 1")
+        if not 0 < level < 1:
+            raise SettingError("level", level, "use a number between 0 and 1")
+        if self.family != "log-normal":
+            raise UserError(f"family: intervals of new runs are made for log-normal laws, not {self.family}")
+        spare = max(self.points - 2, 1)
+        at = np.array([1.0, math.log(n) - self.centre])
+        variance = self.scatter**2 * self.points / spare + float(at @ np.array(self.covariance) @ at)
+        reach = float(stdtrit(spare, (1 + level) / 2)) * math.sqrt(variance)
+        middle = self.predict(n)
+        return middle * math.exp(-reach), middle * math.exp(reach)
 
-def fit_law(sizes: Sequence[int], onsets: Sequence[Onset]) -> Law:
+    def as_json(self) -> dict[str, Any]:
+        low, high = self.alpha_ci
+        return {
+            "a": self.a,
+            "alpha": self.alpha,
+            "alpha_ci": [low if math.isfinite(low) else None, high if math.isfinite(high) else None],
+            "scatter": self.scatter,
+            "points": self.points,
+            "censored": self.censored,
+            "r_squared": self.r_squared,
+            "sizes": list(self.sizes),
+            "definition": self.definition,
+            "family": self.family,
+        }
+
+
+def fit_law(sizes: Sequence[int], onsets: Sequence[Onset], family: Family = "log-normal") -> Law:
     """Fit over runs of different training-set sizes; censored onsets count for what they say, and no more.
 
     >>> sizes = [64, 128, 256, 512]
@@ -41,78 +79,72 @@ def fit_law(sizes: Sequence[int], onsets: Sequence[Onset]) -> Law:
     >>> round(law.alpha, 2)
     1.0
     """
+    definition = check_points(sizes, onsets)
+    return fit_checked(sizes, onsets, family, definition)
+
+
+def fit_checked(sizes: Sequence[int], onsets: Sequence[Onset], family: Family, definition: str | None) -> Law:
+    """The fit itself; three sizes suffice here, for a law that is only there to be judged."""
+    log_n = np.log(np.asarray(sizes, dtype=np.float64))
+    centre = float(log_n.mean())
+    design = np.column_stack([np.ones_like(log_n), log_n - centre])
+    regression = Regression(design, *log_intervals(onsets), family)
+    best = regression.fit()
+    shift, alpha, log_scatter = best[1]
+    a = math.exp(shift - alpha * centre)
+    if not np.isfinite([a, alpha]).all():
+        raise UserError("onsets: the fit did not converge; check for onsets that contradict each other")
+    spread = regression.covariance(best[1])
+    return Law(
+        a=a,
+        alpha=float(alpha),
+        alpha_ci=regression.interval(1, best),
+        scatter=math.exp(log_scatter),
+        points=len(onsets),
+        censored=sum(one.status != "observed" for one in onsets),
+        r_squared=explained(design @ best[1][:-1], onsets),
+        sizes=tuple(sorted({int(n) for n in sizes})),
+        definition=definition,
+        family=family,
+        centre=centre,
+        covariance=((float(spread[0, 0]), float(spread[0, 1])), (float(spread[1, 0]), float(spread[1, 1]))),
+    )
+
+
+def log_intervals(onsets: Sequence[Onset]) -> tuple[Floats, Floats]:
+    with np.errstate(divide="ignore"):
+        lower = np.log(np.array([one.lower for one in onsets], dtype=np.float64))
+        upper = np.log(np.array([one.upper for one in onsets], dtype=np.float64))
+    return lower, upper
+
+
+def explained(mean: Floats, onsets: Sequence[Onset]) -> float | None:
+    """R² of ln τ, over the onsets with an estimate."""
+    pairs = [(math.log(one.estimate), at) for one, at in zip(onsets, mean, strict=True) if one.estimate is not None]
+    if len(pairs) < 3:
+        return None
+    seen, fitted = np.array(pairs).T
+    whole = float(((seen - seen.mean()) ** 2).sum())
+    return None if whole == 0 else 1 - float(((seen - fitted) ** 2).sum()) / whole
+
+
+def check_points(sizes: Sequence[int], onsets: Sequence[Onset], least: int = SIZES) -> str | None:
+    """Refuse what cannot fix a law, with the reason; the definition that the onsets share."""
     if len(sizes) != len(onsets):
         raise UserError(f"onsets: {len(onsets)} for {len(sizes)} sizes; give one a size")
     if not all(isinstance(one, Onset) for one in onsets):
         raise UserError("onsets: give Onset objects, as from tc.clocks.onset or run.clocks().memory")
     if min(sizes, default=0) < 1:
         raise UserError("sizes: they must be positive numbers; give the number of training samples of each run")
-    if len(set(sizes)) < 3:
-        raise UserError(f"sizes: {sorted(set(sizes))} cannot fix a power law; give runs of at least 3 sizes")
-    definite = {n for n, o in zip(sizes, onsets, strict=True) if o.status == "observed" and o.lower > 0}
-    if any(o.upper == 0 for o in onsets):
+    definitions = sorted({one.definition for one in onsets if one.definition is not None})
+    if len(definitions) > 1:
+        raise UserError(f"onsets: of different definitions ({'; '.join(definitions)}); fit them apart")
+    if len(set(sizes)) < least:
+        given = ", ".join(f"{n:,}" for n in sorted(set(sizes)))
+        raise UserError(f"sizes: {given} cannot fix a power law; give runs of at least {least} sizes")
+    if any(one.upper == 0 for one in onsets):
         raise UserError("onsets: one lies at step 0, before training; a power law cannot hold it")
+    definite = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
     if len(definite) < 2:
         raise UserError(f"onsets: observed at {len(definite)} sizes only, the slope is not identified; run longer")
-    log_n = np.log(np.asarray(sizes, dtype=np.float64))
-    centre = float(log_n.mean())
-    with np.errstate(divide="ignore"):
-        lower = np.log(np.array([o.lower for o in onsets], dtype=np.float64))
-        upper = np.log(np.array([o.upper for o in onsets], dtype=np.float64))
-    return _fit(log_n - centre, lower, upper, centre, sum(o.status != "observed" for o in onsets))
-
-
-def _fit(x: Floats, lower: Floats, upper: Floats, centre: float, censored: int) -> Law:
-    def loss(intercept: float, slope: float, log_scatter: float) -> float:
-        return -float(log_probability(lower, upper, intercept + slope * x, np.exp(log_scatter)).sum())
-
-    seen = np.isfinite(lower) & np.isfinite(upper)
-    slope, intercept = np.polyfit(x[seen], (lower[seen] + upper[seen]) / 2, 1)
-    # Scatter below the resolution of the evaluations (a uniform onset in an interval has about a quarter of its width)
-    # cannot be told from none, and the likelihood would be flat there.
-    widths = (upper - lower)[np.isfinite(upper - lower)]
-    floor = np.log(max(1e-3, 0.25 * float(np.median(widths)))) if len(widths) else np.log(1e-3)
-
-    def profile(alpha: float) -> tuple[float, Floats]:
-        best = minimize(
-            lambda p: loss(p[0], alpha, p[1]),
-            x0=np.array([intercept, np.log(0.2)]),
-            method="L-BFGS-B",
-            bounds=[(None, None), (floor, 3.0)],
-        )
-        return float(best.fun), best.x
-
-    best = minimize(lambda p: profile(p[0])[0], x0=np.array([slope]), method="Nelder-Mead", options={"xatol": 1e-4})
-    alpha = float(best.x[0])
-    least, (shift, log_scatter) = profile(alpha)
-    # Few runs: the likelihood-ratio cut whose coverage is exact for uncensored normal data (Student's t).
-    spare = max(len(x) - 2, 1)
-    cut = least + len(x) / 2 * np.log1p(student.ppf(0.975, df=spare) ** 2 / spare)
-    low, high = (edge(lambda v: profile(v)[0] - cut, alpha, direction) for direction in (-1, 1))
-    a = float(np.exp(shift - alpha * centre))
-    if not np.isfinite([a, alpha]).all():
-        raise UserError("onsets: the fit did not converge; check for onsets that contradict each other")
-    return Law(a, alpha, (low, high), float(np.exp(log_scatter)), len(x), censored)
-
-
-def log_probability(lower: Floats, upper: Floats, mean: Floats, scatter: float) -> Floats:
-    """ln P(lower < ln τ ≤ upper), exact in both tails."""
-    a, b = (lower - mean) / scatter, (upper - mean) / scatter
-    flip = a > 0  # use the mirrored tail, where the difference of the two does not vanish
-    big, small = np.where(flip, log_ndtr(-a), log_ndtr(b)), np.where(flip, log_ndtr(-b), log_ndtr(a))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inside = np.log1p(-np.exp(np.minimum(small - big, 0.0)))
-    found: Floats = np.maximum(np.where(np.isneginf(small), big, big + inside), -1e6)
-    return found
-
-
-def edge(excess: object, start: float, direction: int) -> float:
-    """Where the profile likelihood falls below the cut, searched outwards in growing steps."""
-    assert callable(excess)
-    step, inner = 0.02, start
-    for _ in range(40):
-        outer = start + direction * step
-        if excess(outer) > 0:
-            return float(brentq(excess, min(inner, outer), max(inner, outer), xtol=1e-4))
-        inner, step = outer, step * 1.6
-    return direction * float("inf")
+    return definitions[0] if definitions else None

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, Literal
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
-from scipy.stats import beta
 
-from twoclocks.clocks.onset import Onset
-from twoclocks.clocks.settings import ClockSettings
+from twoclocks.clocks.copies import CRITERIA, Criterion, Exact, as_rows
+from twoclocks.clocks.forecast import Forecast, forecast_run
+from twoclocks.clocks.looks import least_samples, rate_bounds
+from twoclocks.clocks.settings import PLAIN, POLICIES, ClockSettings, Policy, Series
 from twoclocks.clocks.window import Clocks
-from twoclocks.core.errors import UserError
-from twoclocks.core.rows import is_member
+from twoclocks.core.config import to_mapping
+from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 
 Phase = Literal["untrained", "rule", "memorizing"]
+FORMAT = 1  # of the stored state
 
 
 @dataclass(frozen=True)
@@ -25,95 +31,264 @@ class Decision:
 
     step: int
     phase: Phase
-    stop: bool  # memory has begun, by the sustained criterion
+    stop: bool
+    reason: str  # why to stop, or why not, in a sentence
     copy_rate: float
-    copy_rate_ci: tuple[float, float]  # 95%, exact (Clopper–Pearson), for this observation alone
-    copy_chance: float | None  # what a model of the rule alone would copy; None without a rule
+    copy_rate_ci: tuple[float, float]  # valid at all looks together: peeking does not spoil it
+    copy_chance: float | None  # what a model of the rule alone would copy; None where it is not known
     valid_rate: float | None  # None without a rule
     clocks: Clocks
+    ahead: Callable[[], Forecast | None] = field(repr=False)
+
+    @cached_property
+    def forecast(self) -> Forecast | None:
+        """Of τ_mem, made when it is first asked for; None once memory has begun."""
+        return self.ahead()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was counted at one step."""
+
+    step: int
+    copied: int
+    trials: int
+    valid: int | None = None
+    gap: float | None = None
+    gap_error: float = 0.0
 
 
 class Monitor:
-    """Watches samples for copies of the training set and, given a rule, for validity.
+    """Watches samples for copies of the training set and, given a rule, for validity; given losses, their gap.
 
-    ``train`` and ``samples`` are integer arrays (n, *shape) of symbols; ``rule`` is optional.
+    ``train`` and ``samples`` are arrays (n, *shape) of whole numbers or of fractions. ``copies`` says what a copy is:
+    "exact", "hamming", "ratio", or a criterion of ``twoclocks.clocks.copies``. ``held_out``: real samples that were
+    not trained on, whose rate of copies is the chance level; a rule knows it without them. ``policy`` says when to
+    stop (``POLICIES``).
 
     >>> monitor = Monitor(train=[[0, 1, 1], [1, 0, 1]])
     >>> monitor.observe(100, [[0, 1, 1], [1, 1, 1]]).copy_rate
     0.5
     """
 
-    def __init__(self, train: Any, rule: Any | None = None, settings: ClockSettings | None = None) -> None:
-        self.rule, self.settings = rule, settings if settings is not None else ClockSettings()
+    def __init__(
+        self,
+        train: Any,
+        rule: Any | None = None,
+        settings: ClockSettings | None = None,
+        *,
+        copies: str | Criterion = "exact",
+        held_out: Any | None = None,
+        policy: Policy = "memory",
+    ) -> None:
+        self.rule, self.policy = rule, policy
+        self.settings = settings if settings is not None else ClockSettings()
         if rule is not None and not callable(getattr(rule, "is_valid", None)):
             raise UserError(f"rule: {rule!r} is not a rule; make one with tc.rules.create")
         if not isinstance(self.settings, ClockSettings):
             raise UserError(f"settings: {self.settings!r} is not allowed; use tc.clocks.ClockSettings(…)")
+        if policy not in get_args(Policy):
+            raise UnknownNameError("policy", policy, POLICIES)
+        if policy == "rule" and rule is None:
+            raise SettingError("policy", policy, "it needs a rule; give one, or use memory or caution")
         if rule is not None:
             rule.is_valid(train)  # its shape must fit, and the error should come now
+        self.criterion = criterion_of(copies)
         self._train = np.unique(as_rows(train, "train"), axis=0)
-        self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the middle of a training loop
-        self._history: list[tuple[int, int, int, int]] = []  # step, valid, copied, trials
+        self.criterion.check(self._train)
+        self.copy_chance = self._chance(held_out)
+        self._level = self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the midst of training
+        self._looks: list[Look] = []
+
+    def _chance(self, held_out: Any | None) -> float | None:
+        if held_out is not None:
+            return float(self.criterion.found(self._fitting(held_out, "held_out"), self._train).mean())
+        if self.rule is not None and isinstance(self.criterion, Exact):
+            return float(self.rule.copy_chance(len(self._train)))
+        return None
+
+    def _fitting(self, values: Any, name: str) -> Any:
+        rows = as_rows(values, name)
+        if rows.shape[1] != self._train.shape[1]:
+            raise UserError(f"{name}: rows of {rows.shape[1]} entries, the training set has {self._train.shape[1]}")
+        if rows.dtype != self._train.dtype:
+            kinds = {"i": "whole numbers", "f": "fractions"}
+            fix = "decode both to symbols, or give both as fractions"
+            raise UserError(f"{name}: {kinds[rows.dtype.kind]}, the training set is not; {fix}")
+        return rows
+
+    def observe(
+        self,
+        step: int,
+        samples: Any | Callable[[], Any],
+        train_loss: Any | None = None,
+        held_out_loss: Any | None = None,
+    ) -> Decision:
+        """Take the samples of one step (or a function that makes them); steps must increase.
+
+        Losses may be single numbers or one number a sample, from which their uncertainty is known.
+        """
+        self._check_step(step)
+        if (train_loss is None) != (held_out_loss is None):
+            raise UserError("train_loss: the gap needs held_out_loss and train_loss; give both or none")
+        gap, error = (None, 0.0) if train_loss is None else gap_of(train_loss, held_out_loss)
+        given = samples() if callable(samples) else samples
+        rows = self._fitting(given, "samples")
+        copied = int(self.criterion.found(rows, self._train).sum())
+        valid = None if self.rule is None else int(self.rule.is_valid(given).sum())
+        return self.tell(Look(int(step), copied, len(rows), valid, gap, error))
+
+    def tell(self, look: Look) -> Decision:
+        """Take counts in place of samples, where they are known already."""
+        self.record(look)
+        return self.decision()
+
+    def record(self, look: Look) -> None:
+        """Take counts and think later."""
+        self._check_step(look.step)
+        if not 0 <= look.copied <= look.trials or not 0 <= (look.valid or 0) <= look.trials or look.trials < 1:
+            raise UserError(f"look: {look} is not allowed; counts must lie between 0 and trials, which is at least 1")
+        if self.rule is not None and look.valid is None:
+            raise UserError("look: valid is missing, and there is a rule; give how many samples obey it")
+        if look.gap is not None and not np.isfinite([look.gap, look.gap_error]).all():
+            raise UserError(f"look: the gap {look.gap} ± {look.gap_error} is not finite; leave it out")
+        if self.policy == "caution":
+            self._check_enough(look)
+        self._looks.append(look)
 
     @property
-    def copy_chance(self) -> float | None:
-        return None if self.rule is None else float(self.rule.copy_chance(len(self._train)))
+    def last_step(self) -> int | None:
+        """Of the last observation."""
+        return self._looks[-1].step if self._looks else None
 
-    def observe(self, step: int, samples: Any) -> Decision:
-        """Take the samples of one step; steps must increase."""
+    def _check_step(self, step: Any) -> None:
         if not isinstance(step, int | np.integer) or step < 0:
             raise UserError(f"step: {step!r} is not allowed; use a whole number of at least 0")
-        if self._history and step <= self._history[-1][0]:
-            raise UserError(f"step: {step} is not after the last one, {self._history[-1][0]}; observe in order")
-        rows = as_rows(samples, "samples")
-        if rows.shape[1] != self._train.shape[1]:
-            raise UserError(f"samples: rows of {rows.shape[1]} entries, the training set has {self._train.shape[1]}")
-        symbols = 1 + int(max(rows.max(), self._train.max()))
-        copied = int(is_member(rows, self._train, symbols).sum())
-        valid = 0 if self.rule is None else int(self.rule.is_valid(samples).sum())
-        self._history.append((int(step), valid, copied, len(rows)))
-        return self._decide()
+        if self._looks and step <= self._looks[-1].step:
+            raise UserError(f"step: {step} is not after the last one, {self._looks[-1].step}; observe in order")
 
-    def clocks(self) -> Clocks:
-        if not self._history:
-            raise UserError("clocks: nothing was observed yet; call observe first")
-        steps, valid, copied, trials = (list(column) for column in zip(*self._history, strict=True))
-        clocks = self.settings.read(steps, valid, copied, trials, self.copy_chance or 0.0)
-        # Without a rule nothing is known of it: the verdict must not call the window empty.
-        return clocks if self.rule is not None else Clocks(Onset(0.0, math.inf, "right-censored"), clocks.memory)
+    def _check_enough(self, look: Look) -> None:
+        need = least_samples(self.copy_chance or 0.0, self._level, len(self._looks) + 1, self._confidence)
+        if look.trials < need:
+            fix = f"policy caution cannot exclude copies above {self._level:.3g} with them; give at least {need}"
+            raise UserError(f"samples: {look.trials} at look {len(self._looks) + 1}; {fix}")
 
-    def _decide(self) -> Decision:
-        step, valid, copied, trials = self._history[-1]
-        clocks = self.clocks()
-        memorizing = clocks.memory.status != "right-censored"
-        learned = self.rule is not None and clocks.rule.status != "right-censored"
-        return Decision(
-            step=step,
-            phase="memorizing" if memorizing else "rule" if learned else "untrained",
-            stop=memorizing,
-            copy_rate=copied / trials,
-            copy_rate_ci=exact_interval(copied, trials),
-            copy_chance=self.copy_chance,
-            valid_rate=None if self.rule is None else valid / trials,
-            clocks=clocks,
+    @property
+    def _confidence(self) -> float:
+        return self.settings.confidence or PLAIN
+
+    def series(self) -> Series:
+        """All that was counted. The loss gap is read only if every look had one."""
+        looks = self._looks
+        with_gap = bool(looks) and all(look.gap is not None for look in looks)
+        return Series(
+            steps=[look.step for look in looks],
+            trials=[look.trials for look in looks],
+            copied=[look.copied for look in looks],
+            valid=None if self.rule is None else [look.valid or 0 for look in looks],
+            gaps=[look.gap or 0.0 for look in looks] if with_gap else None,
+            gap_errors=[look.gap_error for look in looks] if with_gap else None,
         )
 
+    def clocks(self) -> Clocks:
+        if not self._looks:
+            raise UserError("clocks: nothing was observed yet; call observe first")
+        return self.settings.read(self.series(), self.copy_chance or 0.0)
 
-def as_rows(values: Any, name: str) -> npt.NDArray[np.int64]:
-    """Integer rows (n, entries); anything that could be a missing value is refused, never counted as 'not a copy'."""
-    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values)
-    if array.dtype.kind not in "iub":
-        raise UserError(f"{name}: dtype {array.dtype} is not allowed; give integer symbols, decoded from the samples")
-    if array.ndim < 2 or array.size == 0:
-        raise UserError(f"{name}: shape {array.shape} is not allowed; give at least one row, as (n, entries)")
-    if array.min() < 0:
-        raise UserError(f"{name}: {array.min()} is not a symbol; give integers from 0 upwards")
-    return array.reshape(len(array), -1).astype(np.int64)
+    def decision(self) -> Decision:
+        """What is to be thought after the last observation."""
+        if not self._looks:
+            raise UserError("decision: nothing was observed yet; call observe first")
+        series, last = self.series(), self._looks[-1]
+        clocks = self.settings.read(series, self.copy_chance or 0.0, changes=False)
+        copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
+        low, high = (float(bounds[-1]) for bounds in rate_bounds(copied, trials, self._confidence))
+        learned = self.rule is not None and clocks.rule.seen
+        phase: Phase = "memorizing" if clocks.memory.seen else "rule" if learned else "untrained"
+        stop, reason = self._judge(clocks, high)
+
+        def ahead() -> Forecast | None:
+            if clocks.memory.seen or last.step == 0:
+                return None
+            return forecast_run(series.steps, series.copied, series.trials, self._level, self.copy_chance or 0.0)
+
+        return Decision(
+            step=last.step,
+            phase=phase,
+            stop=stop,
+            reason=reason,
+            copy_rate=last.copied / last.trials,
+            copy_rate_ci=(low, high),
+            copy_chance=self.copy_chance,
+            valid_rate=None if last.valid is None else last.valid / last.trials,
+            clocks=clocks,
+            ahead=ahead,
+        )
+
+    def _judge(self, clocks: Clocks, high: float) -> tuple[bool, str]:
+        sure = f"{self._confidence:.0%}"
+        if self.policy == "rule":
+            return clocks.rule.seen, f"the rule: {clocks.rule}"
+        if self.policy == "memory":
+            return clocks.memory.seen, f"memory: {clocks.memory}"
+        if self.policy == "caution":
+            relation = "reach" if high > self._level else "stay below"
+            return high > self._level, f"copies may {relation} {high:.3g} (threshold {self._level:.3g}, {sure} sure)"
+        return False, "policy never"
+
+    def state(self) -> dict[str, Any]:
+        """Everything seen so far as plain values; ``load_state`` of a monitor of the same training set takes it."""
+        looks = [vars(look) for look in self._looks]
+        return {"format": FORMAT, "about": self._about(), "looks": looks}
+
+    def _about(self) -> dict[str, Any]:
+        train = hashlib.sha256(np.ascontiguousarray(self._train).tobytes()).hexdigest()
+        plain = {"copies": str(self.criterion), "rule": None if self.rule is None else str(self.rule)}
+        return {"train": train, "settings": to_mapping(self.settings), **plain}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken; one of another training set, rule, criterion or thresholds is refused."""
+        if not isinstance(state, Mapping) or state.get("format") != FORMAT:
+            raise UserError("state: it is not the state of a monitor; give what state() returned")
+        here = self._about()
+        for key, value in here.items():
+            if state["about"].get(key) != value:
+                raise UserError(f"state: its {key} is {state['about'].get(key)}, this monitor's {value}; use the same")
+        self._looks = [Look(**look) for look in state["looks"]]
+
+    def save(self, path: Path | str) -> None:
+        """Write the state as JSON, whole or not at all."""
+        path = Path(path)
+        draft = path.with_name(path.name + ".new")
+        draft.write_text(json.dumps(self.state()), encoding="utf-8")
+        os.replace(draft, path)
+
+    def load(self, path: Path | str) -> None:
+        """Read what ``save`` wrote."""
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{path}: cannot be read as a monitor's state ({error}); give a file that save wrote"
+            ) from None
+        self.load_state(state)
 
 
-def exact_interval(hits: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Clopper–Pearson interval of a proportion."""
-    tail = (1 - level) / 2
-    low = 0.0 if hits == 0 else float(beta.ppf(tail, hits, trials - hits + 1))
-    high = 1.0 if hits == trials else float(beta.ppf(1 - tail, hits + 1, trials - hits))
-    return low, high
+def criterion_of(copies: str | Criterion) -> Criterion:
+    if isinstance(copies, Criterion):
+        return copies
+    if copies not in CRITERIA:
+        raise UnknownNameError("copies", str(copies), CRITERIA)
+    return CRITERIA[copies]
+
+
+def gap_of(train: Any, held_out: Any) -> tuple[float, float]:
+    """Held-out minus training loss and its standard error; single numbers have none."""
+    means, variances = [], []
+    for name, values in (("train_loss", train), ("held_out_loss", held_out)):
+        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64).ravel()
+        if array.size == 0 or not np.isfinite(array).all():
+            raise UserError(f"{name}: it is empty or not finite; give a number, or one a sample")
+        means.append(float(array.mean()))
+        variances.append(float(array.var(ddof=1)) / array.size if array.size > 1 else 0.0)
+    return means[1] - means[0], float(np.sqrt(sum(variances)))

@@ -1,25 +1,29 @@
-"""From a measured curve to a time: the first sustained crossing of a threshold, as an interval between evaluations."""
+"""From a measured curve to a time: an interval that holds the first lasting crossing of a threshold."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
+from twoclocks.clocks.looks import mean_bounds, rate_bounds
 from twoclocks.core.errors import SettingError, UserError
 
 Status = Literal["observed", "left-censored", "right-censored"]
+Floats = npt.NDArray[np.float64]
+Numbers = Sequence[float] | np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class Onset:
     """The onset lies in (lower, upper].
 
-    observed: between two evaluations; left-censored: already there at the first evaluation (lower = 0);
-    right-censored: not there by ``lower``, the last evaluation that is certainly before it (upper = inf).
+    observed: between two evaluations; left-censored: no evaluation is surely before it (lower = 0);
+    right-censored: not there by ``lower``, the last evaluation that is surely before it (upper = inf).
 
     >>> Onset(lower=900, upper=1200, status="observed").estimate
     1039.23...
@@ -28,8 +32,10 @@ class Onset:
     lower: float
     upper: float
     status: Status
-    first_crossing: float | None = None  # the first single evaluation above the threshold, sustained or not
+    first_crossing: float | None = None  # the first single evaluation above the threshold, however uncertain
+    interpolated: float | None = None  # where the measured curve itself crosses for good, between evaluations
     threshold: float | None = None
+    definition: str | None = None  # in words; onsets of different definitions must not be fitted together
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -40,10 +46,22 @@ class Onset:
         if math.isinf(self.upper) != (self.status == "right-censored"):
             raise SettingError("upper", self.upper, f"an onset that is {self.status} needs another upper end")
 
+    def defined(self, definition: str) -> Onset:
+        """The same onset with its definition in other words."""
+        return replace(self, definition=definition)
+
+    @property
+    def seen(self) -> bool:
+        """Whether it has surely come."""
+        return self.status != "right-censored"
+
     @property
     def estimate(self) -> float | None:
-        """One number for tables: the geometric middle of the interval, since evaluations are log-spaced."""
-        return math.sqrt(self.lower * self.upper) if self.status == "observed" and self.lower > 0 else None
+        """One number for tables: the interpolated crossing, or the geometric middle, as evaluations are log-spaced."""
+        if self.status != "observed" or self.lower == 0:
+            return None
+        inside = self.interpolated is not None and self.lower <= self.interpolated <= self.upper
+        return self.interpolated if inside else math.sqrt(self.lower * self.upper)
 
     def __str__(self) -> str:
         if self.status == "right-censored":
@@ -56,42 +74,98 @@ class Onset:
         """Plain form; JSON has no infinity, so an open end is null."""
         return {**asdict(self), "upper": None if math.isinf(self.upper) else self.upper}
 
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Onset:
+        """The inverse of ``as_json``."""
+        known = {key: plain[key] for key in cls.__dataclass_fields__ if key in plain}
+        return cls(**{**known, "upper": math.inf if plain["upper"] is None else plain["upper"]})
+
 
 def onset(
-    steps: Sequence[int] | np.ndarray[Any, Any],
-    hits: Sequence[float] | np.ndarray[Any, Any],
-    trials: int | Sequence[int] | np.ndarray[Any, Any],
+    steps: Numbers,
+    hits: Numbers,
+    trials: int | Numbers,
     threshold: float,
     sustain: int = 3,
+    confidence: float = 0.95,
 ) -> Onset:
-    """First step from which ``hits/trials`` exceeds the threshold for ``sustain`` consecutive evaluations.
+    """When ``hits/trials`` rises above the threshold to stay there for ``sustain`` evaluations.
 
-    A streak that the end of the run cuts short proves nothing: the onset is then right-censored at the last evaluation
-    before the streak.
+    ``upper`` is the first of so many evaluations in a row whose lower confidence bound lies above the threshold,
+    ``lower`` the last one before it whose upper bound lies below. Bounds are exact and corrected for the number of
+    looks (``clocks/looks.py``). ``confidence=0`` counts the measured fractions as they are, as P1 does.
 
-    >>> onset([10, 20, 30, 40, 50], [0, 0, 5, 8, 9], 10, threshold=0.3, sustain=3)
-    Onset(lower=20.0, upper=30.0, status='observed', first_crossing=30.0, threshold=0.3)
+    >>> onset([10, 20, 30, 40, 50], [0, 0, 50, 80, 90], 100, threshold=0.3)
+    Onset(lower=20.0, upper=30.0, status='observed', first_crossing=30.0, interpolated=25.5..., threshold=0.3, ...)
     """
-    step, rate = checked_series(steps, hits, trials)
+    step, hit, trial = checked_series(steps, hits, trials)
+    check_definition(sustain, confidence)
     if not 0 < threshold < 1:
         raise SettingError("threshold", threshold, "use a number between 0 and 1")
-    if not isinstance(sustain, int) or sustain < 1:
-        raise SettingError("sustain", sustain, "use a whole number of at least 1")
-    above = rate > threshold
-    crossings = np.flatnonzero(above)
-    first = float(step[crossings[0]]) if len(crossings) else None
-    begin = first_streak(above, sustain)
+    rate = hit / trial
+    bounds = rate_bounds(hit, trial, confidence) if confidence > 0 else (rate, rate)
+    return crossing(
+        step, rate, bounds, threshold, sustain, definition_of(f"rate above {threshold:.4g}", sustain, confidence)
+    )
+
+
+def gap_onset(
+    steps: Numbers, gaps: Numbers, errors: Numbers, threshold: float, sustain: int = 3, confidence: float = 0.95
+) -> Onset:
+    """When a mean, such as the loss on held-out minus that on training samples, rises above the threshold (P2).
+
+    ``errors`` are standard errors of the means; with ``confidence=0`` they are not used.
+    """
+    step, gap, error = (np.asarray(values, dtype=np.float64) for values in (steps, gaps, errors))
+    check_steps(step)
+    check_definition(sustain, confidence)
+    for name, values in (("gaps", gap), ("errors", error)):
+        if values.shape != step.shape or not np.isfinite(values).all():
+            raise UserError(f"{name}: give one finite value a step ({len(step)}); got {values.tolist()[:6]} …")
+    if (error < 0).any():
+        raise UserError(f"errors: {error.min():g} is not a standard error; give numbers of at least 0")
+    if not math.isfinite(threshold):
+        raise SettingError("threshold", threshold, "use a finite number")
+    bounds = mean_bounds(gap, error, confidence) if confidence > 0 else (gap, gap)
+    return crossing(
+        step, gap, bounds, threshold, sustain, definition_of(f"gap above {threshold:.4g}", sustain, confidence)
+    )
+
+
+def crossing(
+    step: Floats, value: Floats, bounds: tuple[Floats, Floats], threshold: float, sustain: int, definition: str
+) -> Onset:
+    """The one definition of an onset, for anything that is measured with lower and upper bounds."""
+    low, high = bounds
+    surely_above, surely_below = low > threshold, high <= threshold
+    above = value > threshold
+    first = float(step[np.argmax(above)]) if above.any() else None
+    about: dict[str, Any] = {
+        "first_crossing": first,
+        "interpolated": interpolate(step, value, threshold, sustain),
+        "threshold": threshold,
+        "definition": definition,
+    }
+    begin = first_streak(surely_above, sustain)
+    before = np.flatnonzero(surely_below[:begin])
+    lower = float(step[before[-1]]) if len(before) else 0.0
     if begin is None:
-        below = np.flatnonzero(~above)
-        # An unfinished streak at the very end leaves open whether the onset has begun.
-        last_certain = float(step[below[-1]]) if len(below) else 0.0
-        return Onset(last_certain, math.inf, "right-censored", first, threshold)
-    if begin == 0:
-        return Onset(0.0, float(step[0]), "left-censored", first, threshold)
-    return Onset(float(step[begin - 1]), float(step[begin]), "observed", first, threshold)
+        # A streak that the end of the run cuts short proves nothing; ``lower`` lies before it.
+        return Onset(lower, math.inf, "right-censored", **about)
+    return Onset(lower, float(step[begin]), "observed" if len(before) else "left-censored", **about)
 
 
-def first_streak(above: np.ndarray[Any, Any], length: int) -> int | None:
+def interpolate(step: Floats, value: Floats, threshold: float, sustain: int) -> float | None:
+    """Where the measured values cross for good, linearly in the logarithm of the step."""
+    begin = first_streak(value > threshold, sustain)
+    if not begin:  # never, or from the first evaluation on
+        return None
+    share = (threshold - value[begin - 1]) / (value[begin] - value[begin - 1])
+    left, right = step[begin - 1], step[begin]
+    return float(left + share * right if left == 0 else left * (right / left) ** share)
+
+
+def first_streak(above: npt.NDArray[np.bool_], length: int) -> int | None:
     """Index at which the first run of ``length`` true values begins."""
     run = 0
     for index, value in enumerate(above):
@@ -101,21 +175,37 @@ def first_streak(above: np.ndarray[Any, Any], length: int) -> int | None:
     return None
 
 
-def checked_series(
-    steps: Any, hits: Any, trials: Any
-) -> tuple[np.ndarray[Any, np.dtype[np.float64]], np.ndarray[Any, np.dtype[np.float64]]]:
-    step, hit = np.asarray(steps, dtype=np.float64), np.asarray(hits, dtype=np.float64)
-    trial = np.asarray(trials, dtype=np.float64)
+def definition_of(what: str, sustain: int, confidence: float) -> str:
+    sure = f"bounds of {confidence:.4g}" if confidence > 0 else "no bounds"
+    return f"{what}, {sustain} in a row, {sure}"
+
+
+def check_definition(sustain: int, confidence: float) -> None:
+    if not isinstance(sustain, int) or sustain < 1:
+        raise SettingError("sustain", sustain, "use a whole number of at least 1")
+    if not 0 <= confidence < 1:
+        raise SettingError("confidence", confidence, "use a number below 1, or 0 for no bounds")
+
+
+def check_steps(step: Floats) -> None:
     if step.ndim != 1 or len(step) == 0:
         raise UserError("steps: the series is empty; give at least one evaluation")
-    if hit.shape != step.shape:
-        raise UserError(f"hits: {len(hit)} values for {len(step)} steps; give one a step")
-    if trial.ndim and trial.shape != step.shape:
-        raise UserError(f"trials: {len(trial)} values for {len(step)} steps; give one number, or one a step")
+    if not np.isfinite(step).all() or step[0] < 0:
+        raise UserError("steps: one is not a number of at least 0; give the step of every evaluation")
     if (np.diff(step) <= 0).any():
         raise UserError("steps: they do not increase; sort the evaluations and drop repeated steps")
-    if not np.isfinite(step).all() or not np.isfinite(hit).all():
+
+
+def checked_series(steps: Any, hits: Any, trials: Any) -> tuple[Floats, Floats, Floats]:
+    """Steps, hits and trials, one a step, or an error that says what is wrong."""
+    step, hit, trial = (np.asarray(values, dtype=np.float64) for values in (steps, hits, trials))
+    check_steps(step)
+    if hit.shape != step.shape:
+        raise UserError(f"hits: {hit.size} values for {len(step)} steps; give one a step")
+    if trial.ndim and trial.shape != step.shape:
+        raise UserError(f"trials: {trial.size} values for {len(step)} steps; give one number, or one a step")
+    if not np.isfinite(hit).all():
         raise UserError("hits: a value is not finite; an evaluation that failed must be left out, not counted")
-    if (trial < 1).any() or (hit < 0).any() or (hit > trial).any():
+    if not (trial >= 1).all() or (hit < 0).any() or (hit > trial).any():
         raise UserError("hits: they must lie between 0 and trials, with at least 1 trial each")
-    return step, hit / trial
+    return step, hit, np.broadcast_to(trial, step.shape)

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from twoclocks.clocks.onset import onset
-from twoclocks.clocks.window import Clocks
+from twoclocks.clocks.change_point import change_point
+from twoclocks.clocks.looks import least_samples
+from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
+from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 
-RESOLVED = 10  # expected hits (and misses) at the threshold that make a crossing more than one lucky sample
+Policy = Literal["never", "rule", "memory", "caution"]
+POLICIES: dict[str, str] = {
+    "never": "watch only",
+    "rule": "stop once the rule is surely learned",
+    "memory": "stop once memory has surely begun (τ_mem)",
+    "caution": "stop as soon as copies above the threshold can no longer be excluded",
+}
+PLAIN = 0.95  # confidence with which samples must suffice where the clocks themselves use no bounds
+
+
+@dataclass(frozen=True)
+class Series:
+    """What was counted at every evaluation of a run, or so far."""
+
+    steps: Numbers
+    trials: Numbers
+    copied: Numbers
+    valid: Numbers | None = None  # None where no rule is known
+    gaps: Numbers | None = None  # loss on held-out minus loss on training samples
+    gap_errors: Numbers | None = None
+    parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClockSettings(Settings):
-    """Thresholds of the two clocks (P1 §3, C.7)."""
+    """Thresholds of the clocks (P1 §3, C.7; P2 for the gap) and what makes a crossing certain."""
 
     rule_threshold: float = setting(0.9, "sample accuracy above which the rule is learned", above=0, below=1)
     memory_threshold: float = setting(0.1, "copied fraction above which memory has begun", above=0, below=1)
     above_chance: bool = setting(False, "count memory_threshold from the chance level upwards ('adaptive')")
+    gap_threshold: float = setting(0.05, "held-out loss minus training loss above which the gap is open", above=0)
     sustain: int = setting(3, "consecutive evaluations that must agree", at_least=1)
-
-    def check_samples(self, samples: int) -> None:
-        """Refuse a number of samples with which the thresholds cannot be told from noise."""
-        for name in ("rule_threshold", "memory_threshold"):
-            threshold = getattr(self, name)
-            need = RESOLVED / min(threshold, 1 - threshold)
-            if samples < need * (1 - 1e-9):
-                fix = f"clocks.{name} = {threshold:g} needs at least {int(need + 0.999)} samples an evaluation"
-                raise SettingError("evaluation.samples", samples, fix)
+    confidence: float = setting(0.95, "of the bounds, over all looks together; 0: no bounds", at_least=0, below=1)
+    stop: Policy = setting("never", f"when a run ends before its last step: {', '.join(POLICIES)}")
 
     def memory_level(self, chance: float) -> float:
         """The copied fraction that counts as memory, where true samples are copies with probability ``chance``."""
@@ -40,29 +56,51 @@ class ClockSettings(Settings):
             raise SettingError("clocks.memory_threshold", self.memory_threshold, fix)
         return level
 
-    def check_chance(self, samples: int, validity: float, copies: float) -> None:
-        """Refuse thresholds that chance alone would cross: they must lie 4 standard errors above its level."""
+    def check_samples(self, samples: int, looks: int, validity: float = 0.0, copies: float = 0.0) -> None:
+        """Refuse samples too few to tell the thresholds from chance, or from a perfect model, at every look."""
+        if validity >= self.rule_threshold:
+            fix = f"uniform symbols are valid with chance {validity:.2g}; use a rule that is harder to obey by chance"
+            raise SettingError("clocks.rule_threshold", self.rule_threshold, fix)
         levels = {
-            "rule_threshold": (self.rule_threshold, validity, "uniform symbols are valid"),
-            "memory_threshold": (self.memory_level(copies), copies, "a true sample is a copy"),
+            "rule_threshold": (self.rule_threshold, {"chance": validity, "perfect samples": 1.0}),
+            "memory_threshold": (self.memory_level(copies), {"chance": copies, "nothing but copies": 1.0}),
         }
-        for name, (level, chance, what) in levels.items():
-            if level - chance < 4 * math.sqrt(chance * (1 - chance) / samples):
-                fix = f"{what} with chance {chance:.2g}, too close for {samples} samples; raise either"
-                if chance >= level:
-                    fix = f"{what} with chance {chance:.2g}; use a rule that is harder to obey by chance"
-                raise SettingError(f"clocks.{name}", getattr(self, name), fix)
-
-    def read(
-        self,
-        steps: Sequence[int],
-        valid: Sequence[int],
-        copied: Sequence[int],
-        trials: Sequence[int],
-        copy_chance: float,
-    ) -> Clocks:
-        """Both clocks from the counts of valid and of copied samples at each evaluation."""
-        return Clocks(
-            rule=onset(steps, valid, trials, self.rule_threshold, self.sustain),
-            memory=onset(steps, copied, trials, self.memory_level(copy_chance), self.sustain),
+        need, name, what, rate = max(
+            (least_samples(rate, level, looks, self.confidence or PLAIN), name, what, rate)
+            for name, (level, rates) in levels.items()
+            for what, rate in rates.items()
         )
+        if samples < need:
+            told = f"to tell clocks.{name} = {getattr(self, name):g} from {what} ({rate:.2g})"
+            raise SettingError("evaluation.samples", samples, f"{told} at {looks} evaluations, use at least {need}")
+
+    def read(self, series: Series, copy_chance: float, changes: bool = True) -> Clocks:
+        """All clocks of what was counted; change points cost time that grows with the square of the looks."""
+        rule, sure = f"above {self.rule_threshold:g}", self.confidence or PLAIN
+        copies = f"copies above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
+        valid, parts = series.valid, series.parts or {}
+        counted = {"rule": valid, "memory": series.copied}
+        return Clocks(
+            rule=NO_RULE if valid is None else self.rate_onset(series, valid, self.rule_threshold, f"valid {rule}"),
+            memory=self.rate_onset(series, series.copied, self.memory_level(copy_chance), copies),
+            gap=self.gap_onset(series),
+            parts={
+                kind: self.rate_onset(series, hits, self.rule_threshold, f"valid {kind}s {rule}")
+                for kind, hits in parts.items()
+            },
+            changes={
+                name: change_point(series.steps, hits, series.trials, sure)
+                for name, hits in counted.items()
+                if changes and hits is not None
+            },
+        )
+
+    def rate_onset(self, series: Series, hits: Numbers, threshold: float, what: str) -> Onset:
+        found = onset(series.steps, hits, series.trials, threshold, self.sustain, self.confidence)
+        return found.defined(definition_of(what, self.sustain, self.confidence))
+
+    def gap_onset(self, series: Series) -> Onset | None:
+        if series.gaps is None or series.gap_errors is None:
+            return None
+        how = self.gap_threshold, self.sustain, self.confidence
+        return gap_onset(series.steps, series.gaps, series.gap_errors, *how)

@@ -138,15 +138,26 @@ class Experiment:
         """The metrics row of a step and the samples kept of it; draws from streams of its own only."""
         decoded = self.encoding.decode(self.rule, self.sample())
         row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
-        for name, rows in self.splits.items():
-            # The same noise at every step and for every split: differences are the model's.
-            generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
-            row[f"loss_{name}"] = float(self.objective.loss(self.network, rows, generator).mean())
-            if not math.isfinite(row[f"loss_{name}"]):
-                raise FloatingPointError(f"the loss on the {name} split is {row[f'loss_{name}']}")
+        row |= self.losses()
         keep = self.settings.evaluation.keep_samples
         kept = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
         return row, kept
+
+    def losses(self) -> dict[str, float]:
+        """Mean loss on every split, and the standard error of held-out minus training loss."""
+        found = {}
+        for name, rows in self.splits.items():
+            # The same noise at every step and for every split: differences are the model's.
+            generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
+            found[name] = self.objective.loss(self.network, rows, generator).double()
+        row = {f"loss_{name}": float(values.mean()) for name, values in found.items()}
+        for name, value in row.items():
+            if not math.isfinite(value):
+                raise FloatingPointError(f"{name} is {value}")
+        if "held_out" in found:
+            gaps = found["held_out"] - found["train"]
+            row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+        return row
 
     def state(self) -> dict[str, Tensor]:
         """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""

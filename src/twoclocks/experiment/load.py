@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from twoclocks.clocks.settings import Series
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import build
 from twoclocks.core.errors import UnknownNameError, UserError
@@ -82,15 +84,17 @@ class Run:
             raise UnknownNameError("metric", name, known)
         return Metric(**known[name])
 
+    def series(self) -> Series:
+        """What the clocks are read from."""
+        return series_of(self.metrics(), self.settings.rule.part_counts())
+
     def clocks(self) -> Clocks:
-        columns = self.metrics()
-        return self.settings.clocks.read(
-            steps=columns["step"].astype(int).tolist(),
-            valid=counts(columns, "sample_accuracy"),
-            copied=counts(columns, "sample_memorization"),
-            trials=columns["trials"].astype(int).tolist(),
-            copy_chance=self.settings.rule.copy_chance(self.settings.data.n),
-        )
+        return self.settings.clocks.read(self.series(), self.copy_chance)
+
+    @property
+    def copy_chance(self) -> float:
+        """How often a sample of the rule's own generator is a copy."""
+        return self.settings.rule.copy_chance(self.settings.data.n)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -103,6 +107,20 @@ class Run:
         stored = self.directory.read_samples(step)
         decoded = Decoded(stored["symbols"].long(), stored["distance"])
         return decoded, self.evaluator.judge(decoded)
+
+
+def series_of(columns: Columns, kinds: Iterable[str]) -> Series:
+    """Counts at every evaluation. Pieces of one sample are not independent: they count as one trial together."""
+    with_gap = "loss_gap_error" in columns
+    return Series(
+        steps=columns["step"],
+        trials=columns["trials"],
+        copied=counts(columns, "sample_memorization"),
+        valid=counts(columns, "sample_accuracy"),
+        gaps=columns["loss_held_out"] - columns["loss_train"] if with_gap else None,
+        gap_errors=columns["loss_gap_error"] if with_gap else None,
+        parts={kind: columns[name] * columns["trials"] for kind in kinds if (name := f"{kind}_accuracy") in columns},
+    )
 
 
 def load_run(path: Path | str) -> Run:

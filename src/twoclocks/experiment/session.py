@@ -6,10 +6,11 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.clocks.monitor import Look, Monitor
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.experiment.assembly import Experiment
@@ -34,9 +35,30 @@ class Progress:
     metrics: dict[str, float] | None  # of the last evaluation; None before the first of this sitting
     evaluated: bool  # whether this step was an evaluation
     seconds_left: float
+    monitor: Monitor  # it knows all evaluations so far; ask it for its decision
 
 
 Observer = Callable[[Progress], None]
+
+
+class EnoughError(Exception):
+    """The monitor says that training should end here."""
+
+
+def make_monitor(experiment: Experiment) -> Monitor:
+    """The monitor that everybody else uses, over this run's data."""
+    clocks = experiment.settings.clocks
+    return Monitor(experiment.train_rows, experiment.rule, clocks, policy=clocks.stop)
+
+
+def look_of(row: Mapping[str, float]) -> Look:
+    """What the monitor is told of an evaluation."""
+    trials = int(row["trials"])
+    copied, valid = (round(row[name] * trials) for name in ("sample_memorization", "sample_accuracy"))
+    if "loss_gap_error" not in row:
+        return Look(int(row["step"]), copied, trials, valid)
+    gap = row["loss_held_out"] - row["loss_train"]
+    return Look(int(row["step"]), copied, trials, valid, gap, row["loss_gap_error"])
 
 
 class Stopwatch:
@@ -108,6 +130,9 @@ class Session:
         self.set_status("running")
         if found is None:
             self.store()
+        self.monitor = make_monitor(self.experiment)
+        for row in self.directory.metrics():
+            self.monitor.record(look_of(row))
 
     @property
     def step(self) -> int:
@@ -136,14 +161,28 @@ class Session:
         self.stored = time.monotonic()
 
     def train(self) -> None:
+        reason: dict[str, Any] = {}
         try:
+            self.check_policy()
             self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
+        except EnoughError as enough:
+            reason = {"reason": str(enough), "stopped_at": self.step}
         except BaseException as error:
             final = self.ended(error)
             if final is error:
                 raise
             raise final from error
-        self.directory.finish(seconds=self.watch.total, sittings=self.sittings)
+        self.directory.finish(seconds=self.watch.total, **reason, sittings=self.sittings)
+
+    def check_policy(self) -> None:
+        """End training where the monitor says so (``clocks.stop``), with a checkpoint of that step."""
+        if self.monitor.policy == "never" or self.monitor.last_step != self.step:  # it learned nothing new
+            return
+        decision = self.monitor.decision()
+        if decision.stop:
+            if self.step not in self.directory.checkpoint_steps():
+                self.store()
+            raise EnoughError(f"clocks.stop = {self.monitor.policy}: {decision.reason}")
 
     def on_evaluation(self, step: int, loss: float) -> None:
         begin = self.watch.seconds
@@ -155,6 +194,7 @@ class Session:
         self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
         self.watch.evaluated(took)
         self.latest = row
+        self.monitor.record(look_of(row))
         self.tell(step, loss, evaluated=True)
 
     def on_check(self, step: int, loss: float) -> None:
@@ -162,10 +202,11 @@ class Session:
 
     def tell(self, step: int, loss: float, evaluated: bool) -> None:
         steps = self.experiment.settings.training.steps
-        self.observe(Progress(step, steps, loss, self.latest, evaluated, self.watch.left(step)))
+        self.observe(Progress(step, steps, loss, self.latest, evaluated, self.watch.left(step), self.monitor))
 
     def on_step(self, step: int) -> None:
         self.stop.check()
+        self.check_policy()
         late = time.monotonic() - self.stored >= self.checkpoint_seconds
         if late or step == self.experiment.settings.training.steps:
             self.store()

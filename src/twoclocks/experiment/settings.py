@@ -59,9 +59,9 @@ class RunSettings(Settings):
             check_size(self.rule, self.data.n, self.data.part)
         except SettingError as error:
             raise error.inside("data") from None
-        self.clocks.check_samples(self.evaluation.samples)
-        self.clocks.check_chance(self.evaluation.samples, self.rule.chance(), self.rule.copy_chance(self.data.n))
         check_schedule(self.schedule, self.training.steps, at_least=self.clocks.sustain)
+        chances = self.rule.chance(), self.rule.copy_chance(self.data.n)
+        self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)
 
     def check_fit(self) -> None:
         """Model, objective and encoding must speak of the same kind of sample."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from twoclocks.clocks import onset
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, RECIPES, Measurement, Recipe, Verdict
 
 STEPS = 30_000
 
@@ -25,6 +25,7 @@ class Order(Recipe):
     def settings(self, device: str) -> dict[str, RunSettings]:
         change = {
             "data": {"n": 256},
+            "clocks": AS_PRINTED,
             "training": {"steps": STEPS, "device": device},
             "evaluation": {"evaluations": 45, "first": 30},
         }

@@ -1,0 +1,55 @@
+"""A cross-check that needs no threshold: when does a curve leave the level at which it began?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtri, xlogy
+
+from twoclocks.clocks.looks import tails
+from twoclocks.clocks.onset import Numbers, Onset, checked_series
+
+Floats = npt.NDArray[np.float64]
+
+
+def change_point(steps: Numbers, hits: Numbers, trials: int | Numbers, confidence: float = 0.95) -> Onset:
+    """The evaluation from which the rate is higher than before, found when the likelihood ratio first says so.
+
+    At every look all ways to cut the curve so far into two constant rates are compared with one rate; the alarm
+    is corrected for cuts and looks. The change is put where the likelihood is largest at the alarm, so that later
+    growth does not drag it along; the interval is that of the evaluations around it.
+
+    >>> found = change_point([1, 2, 3, 4, 5], [2, 1, 2, 60, 70], 1000)
+    >>> (found.lower, found.upper, found.first_crossing)
+    (3.0, 4.0, 4.0)
+    """
+    step, hit, trial = checked_series(steps, hits, trials)
+    words = f"change of rate, bounds of {confidence:.4g}"
+    about: dict[str, Any] = {"definition": words}
+    permitted = tails(len(step), confidence)
+    for last in range(1, len(step)):
+        gain = rises(hit[: last + 1], trial[: last + 1])
+        cut = int(np.argmax(gain))
+        if gain[cut] > chdtri(1, permitted[last] / last):  # ``last`` cuts are compared at this look
+            begin = cut + 1
+            about["first_crossing"] = float(step[last])  # the look at which it was noticed
+            return Onset(float(step[begin - 1]), float(step[begin]), "observed", **about)
+    return Onset(float(step[-1]), math.inf, "right-censored", **about)
+
+
+def rises(hit: Floats, trial: Floats) -> Floats:
+    """Twice the log likelihood ratio of two rates against one, for every cut; 0 where the rate falls."""
+    hits, trials = np.cumsum(hit), np.cumsum(trial)
+    before, after = likelihood(hits[:-1], trials[:-1]), likelihood(hits[-1] - hits[:-1], trials[-1] - trials[:-1])
+    ratio = 2 * (before + after - likelihood(hits[-1], trials[-1]))
+    higher = (hits[-1] - hits[:-1]) * trials[:-1] > hits[:-1] * (trials[-1] - trials[:-1])
+    return np.where(higher, ratio, 0.0)
+
+
+def likelihood(hits: Any, trials: Any) -> Floats:
+    """Log likelihood at the best rate, without the factor that depends on the data alone."""
+    found: Floats = xlogy(hits, hits / trials) + xlogy(trials - hits, 1 - hits / trials)
+    return found

@@ -1,0 +1,131 @@
+"""Regression of times that are known to intervals only, some of them open: maximum likelihood in the logarithm.
+
+ln τ = design · coefficients + scatter · e, where e is normal (log-normal times) or of Gumbel's law (Weibull times).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq, minimize
+from scipy.special import log_ndtr, stdtrit
+
+Floats = npt.NDArray[np.float64]
+Family = Literal["log-normal", "Weibull"]
+LEAST = -1e6  # log probability of what cannot be, so that the search can walk away from it
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The likelihood of intervals (lower, upper] of ln τ at the rows of ``design`` (n, k)."""
+
+    design: Floats
+    lower: Floats
+    upper: Floats
+    family: Family = "log-normal"
+
+    @property
+    def spare(self) -> int:
+        """Degrees of freedom."""
+        return max(len(self.lower) - int(self.design.shape[1]), 1)
+
+    @property
+    def floor(self) -> float:
+        """Least ln scatter. Below the resolution of the evaluations it cannot be told from none.
+
+        A uniform onset in an interval has about a quarter of its width; the likelihood is flat below that.
+        """
+        widths = (self.upper - self.lower)[np.isfinite(self.upper - self.lower)]
+        return float(np.log(max(1e-3, 0.25 * float(np.median(widths))))) if len(widths) else float(np.log(1e-3))
+
+    def loss(self, parameters: Floats) -> tuple[float, Floats]:
+        """Minus the log likelihood of (coefficients, ln scatter), and its gradient."""
+        scatter = np.exp(parameters[-1])
+        mean = self.design @ parameters[:-1]
+        low, high = (self.lower - mean) / scatter, (self.upper - mean) / scatter
+        inside, density_low, density_high = interval(low, high, self.family)
+        by_mean = -(density_high - density_low) / scatter
+        by_scatter = -(times(high, density_high) - times(low, density_low))
+        return -float(inside.sum()), -np.append(by_mean @ self.design, by_scatter.sum())
+
+    def fit(self, fixed: tuple[int, float] | None = None, start: Floats | None = None) -> tuple[float, Floats]:
+        """Least loss and where it lies; ``fixed`` holds one coefficient at a value."""
+        begin = self.start() if start is None else start
+        bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(begin) - 1) + [(self.floor, 3.0)]
+        if fixed is not None:
+            column, value = fixed
+            begin = begin.copy()
+            begin[column] = value
+            bounds[column] = (value, value)
+        best = minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+        return float(best.fun), np.asarray(best.x)
+
+    def start(self) -> Floats:
+        """Least squares on the middles of the closed intervals."""
+        seen = np.isfinite(self.lower) & np.isfinite(self.upper)
+        middle = (self.lower[seen] + self.upper[seen]) / 2
+        slopes = np.linalg.lstsq(self.design[seen], middle, rcond=None)[0]
+        rest = float(np.std(middle - self.design[seen] @ slopes))
+        return np.append(slopes, max(np.log(max(rest, 1e-3)), self.floor))
+
+    def interval(self, column: int, best: tuple[float, Floats], level: float = 0.95) -> tuple[float, float]:
+        """Profile likelihood interval of one coefficient, cut so that it is Student's for normal, uncensored data."""
+        least, where = best
+        reach = stdtrit(self.spare, (1 + level) / 2)
+        cut = least + len(self.lower) / 2 * np.log1p(reach**2 / self.spare)
+
+        def excess(value: float) -> float:
+            return self.fit((column, value), where)[0] - float(cut)
+
+        low, high = (edge(excess, float(where[column]), direction) for direction in (-1, 1))
+        return low, high
+
+    def covariance(self, where: Floats) -> Floats:
+        """Of the coefficients, from the curvature at the maximum."""
+        step = 1e-4
+        rows = [
+            (self.loss(where + step * unit)[1] - self.loss(where - step * unit)[1]) / (2 * step)
+            for unit in np.eye(len(where))
+        ]
+        curvature = (np.array(rows) + np.array(rows).T) / 2
+        if where[-1] <= self.floor + 1e-9:  # held at its bound: it does not vary
+            curvature = curvature[:-1, :-1]
+        k = self.design.shape[1]
+        return np.asarray(np.linalg.pinv(curvature)[:k, :k])
+
+
+def interval(low: Floats, high: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
+    """ln P(low < e ≤ high), exact in both tails, and the densities at both ends over that probability."""
+    if family == "log-normal":
+        flip = low > 0  # use the mirrored tail, where the difference of the two does not vanish
+        big, small = (np.where(flip, log_ndtr(-a), log_ndtr(b)) for a, b in ((low, high), (high, low)))
+        density = (-0.5 * end**2 - 0.5 * np.log(2 * np.pi) for end in (low, high))
+    else:
+        with np.errstate(over="ignore"):
+            big, small = -np.exp(low), -np.exp(high)  # ln of the survival at both ends
+            density = (end - np.exp(end) for end in (low, high))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        inside = np.where(np.isneginf(small), big, big + np.log1p(-np.exp(np.minimum(small - big, 0.0))))
+        inside = np.maximum(inside, LEAST)
+        at_low, at_high = (np.where(np.isfinite(one), np.exp(one - inside), 0.0) for one in density)
+    return inside, at_low, at_high
+
+
+def times(end: Floats, density: Floats) -> Floats:
+    """end · density, 0 at an open end."""
+    return np.where(np.isfinite(end), end, 0.0) * density
+
+
+def edge(excess: Callable[[float], float], start: float, direction: int) -> float:
+    """Where the profile likelihood falls below the cut, searched outwards in growing steps."""
+    step, inner = 0.02, start
+    for _ in range(40):
+        outer = start + direction * step
+        if excess(outer) > 0:
+            return float(brentq(excess, min(inner, outer), max(inner, outer), xtol=1e-4))
+        inner, step = outer, step * 1.6
+    return direction * float("inf")
