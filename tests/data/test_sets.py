@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 import twoclocks as tc
 from twoclocks.core.errors import SettingError
-from twoclocks.data import cube_set, held_out, training_set
+from twoclocks.data import cube_set, held_out, holdout_set, training_set
 from twoclocks.rules import Parity, Sudoku
 
 
@@ -79,3 +79,17 @@ def test_cube_set_is_uniform_and_mostly_invalid() -> None:
 def test_impossible_sizes_are_refused(n: int) -> None:
     with pytest.raises(SettingError, match="n: "):
         tc.data.training_set(Parity(length=9, group=3), n=n)
+
+
+def test_holdout_sets_are_as_large_as_the_training_set_and_apart_from_it_and_from_held_out_rows() -> None:
+    rule = Parity(length=9, group=3)  # 64 samples
+    train = training_set(rule, 32, seed=1)
+    holdout = holdout_set(rule, train, seed=1)
+    assert holdout is not None and rule.is_valid(holdout).all()
+    assert len({tuple(row) for row in torch.cat([train, holdout]).tolist()}) == 64
+    assert holdout_set(rule, training_set(rule, 33, seed=1), seed=1) is None
+    large = Parity(length=36, group=3)
+    train = training_set(large, 50, seed=1)
+    drawn = [holdout_set(large, train, seed=1), holdout_set(large, train, seed=2), held_out(large, train, 50, seed=1)]
+    assert len({tuple(row) for rows in drawn if rows is not None for row in rows.tolist()}) == 150
+    assert torch.equal(drawn[0], holdout_set(large, train, seed=1))

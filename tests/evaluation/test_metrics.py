@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from twoclocks.data import cube_set, training_set
+from twoclocks.data import cube_set, holdout_set, training_set
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import EvaluationSettings, Evaluator, counts, nearest_distance, neighbours
 from twoclocks.evaluation.metrics import CHANCE_SAMPLES
@@ -84,7 +84,8 @@ def test_quantization_thresholds() -> None:
 def test_chance_levels_are_what_true_samples_and_cube_samples_give(rule: Rule, rows: int) -> None:
     n = 100_000
     scatter = 4 / math.sqrt(n if rule.uniform_parts else CHANCE_SAMPLES)
-    evaluate = Evaluator(rule, training_set(rule, rows, seed=0), EvaluationSettings())
+    train = training_set(rule, rows, seed=0)
+    evaluate = Evaluator(rule, train, EvaluationSettings(samples=n), holdout_set(rule, train))
     rule_row, cube_row = evaluate(decoded(rule.sample(n, 9))), evaluate(decoded(cube_set(rule, n, 9)))
     checked = 0
     for metric in evaluate.metrics():
@@ -92,7 +93,7 @@ def test_chance_levels_are_what_true_samples_and_cube_samples_give(rule: Rule, r
             if chance is not None:
                 assert row[metric.name] == pytest.approx(chance, abs=scatter), metric
                 checked += 1
-    assert checked >= 12
+    assert checked >= 15
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,8 @@ def test_chance_of_pieces_that_are_not_uniform_is_estimated(rule: Rule) -> None:
 
 
 def test_every_column_has_a_meaning_and_every_meaning_a_column() -> None:
-    assert {metric.name for metric in EVALUATE.metrics()} | {"trials"} == set(EVALUATE(decoded(TRAIN)))
+    for evaluate in (EVALUATE, Evaluator(RULE, TRAIN, EvaluationSettings(), holdout_set(RULE, TRAIN))):
+        assert {metric.name for metric in evaluate.metrics()} | {"trials"} == set(evaluate(decoded(TRAIN)))
 
 
 def test_training_rows_are_all_copies_at_distance_zero() -> None:
@@ -159,7 +161,8 @@ class Waits(TorchDispatchMode):
 
 @pytest.mark.parametrize("rule", [RULE, GlobalK(side=4, ks=(1, 2)), Sudoku(block_rows=2, block_cols=2)], ids=repr)
 def test_an_evaluation_does_not_wait_for_single_numbers(rule: Rule) -> None:
-    evaluate, samples = Evaluator(rule, training_set(rule, 9, seed=0), EvaluationSettings()), rule.sample(20, 0)
+    train, samples = training_set(rule, 9, seed=0), rule.sample(20, 0)
+    evaluate = Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train))
     with Waits() as waits:
         evaluate(decoded(samples))
     assert not waits.found

@@ -44,6 +44,16 @@ def test_run_directory_holds_everything(name: str, request: pytest.FixtureReques
     assert done.directory.checkpoint_steps() == [0, 60]
 
 
+def test_a_run_read_back_judges_by_the_same_training_and_holdout_rows(tiny_gpt: Run) -> None:
+    """4 of 16 samples are trained on, so as many can be held out; 9 of 16 leave too few."""
+    made, read = Experiment(tiny_gpt.settings).evaluator, tiny_gpt.evaluator
+    assert made.holdout is not None and read.holdout is not None and len(read.holdout) == 4
+    assert torch.equal(made.train, read.train) and torch.equal(made.holdout.words, read.holdout.words)
+    assert not made.holdout.found(made.train).any()
+    crowded = replace(tiny_gpt.settings, data=replace(tiny_gpt.settings.data, n=9))
+    assert Experiment(crowded).evaluator.holdout is None
+
+
 @pytest.mark.parametrize("name", ["tiny_dit", "tiny_gpt"])
 def test_same_settings_same_run_and_evaluation_does_not_touch_the_weights(
     name: str, request: pytest.FixtureRequest, tmp_path: Path

@@ -1,7 +1,7 @@
 """What is seen: the data sets of a run and their encodings."""
 
 from twoclocks.data.encodings import ENCODINGS, Decoded, Encoding, Space, default_encoding
-from twoclocks.data.sets import cube_set, disjoint_training_sets, held_out, training_set
+from twoclocks.data.sets import cube_set, disjoint_training_sets, held_out, holdout_set, training_set
 
 __all__ = [
     "ENCODINGS",
@@ -12,5 +12,6 @@ __all__ = [
     "default_encoding",
     "disjoint_training_sets",
     "held_out",
+    "holdout_set",
     "training_set",
 ]

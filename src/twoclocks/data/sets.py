@@ -8,7 +8,7 @@ from torch import Tensor
 
 from twoclocks.core.errors import SettingError
 from twoclocks.core.rows import row_keys
-from twoclocks.core.seeds import numpy_stream
+from twoclocks.core.seeds import derive, numpy_stream
 from twoclocks.rules.base import Rule
 
 BLOCKS = (64, 1 << 18)  # rows drawn first and, doubling, at most at once; the schedule does not depend on n
@@ -43,6 +43,16 @@ def held_out(rule: Rule, train: Tensor, n: int, seed: int = 0) -> Tensor:
     if not 1 <= n <= room:
         raise SettingError("n", n, f"{room} samples lie outside the training set; use 1 to {room}")
     return draw_unique(rule, n, seed, "held-out set", exclude=train)
+
+
+def holdout_set(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
+    """As many unique valid samples as ``train`` has, none of them in it; None where the rule has too few for both.
+
+    They are drawn apart from those that ``held_out`` gives for the same seed.
+    """
+    if rule.support() < 2 * len(train):
+        return None
+    return held_out(rule, train, len(train), derive(seed, "holdout set"))
 
 
 def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:

@@ -30,7 +30,7 @@ class Copies:
     def __init__(self, train: Tensor, symbols: int) -> None:
         rows = checked_rows(train, symbols)
         self.symbols, self.length = symbols, rows.shape[1]
-        words = torch.cat([pack(piece, symbols) for piece in pieces(rows)])  # (N, words)
+        words = packed(rows, symbols)
         for seed in range(ATTEMPTS):
             digests, order = digest(words, seed).sort()
             ordered = words[order]
@@ -80,6 +80,11 @@ def pieces(rows: Tensor) -> Iterator[Tensor]:
     """Consecutive rows, as many at once as hold ``ENTRIES`` entries; at least one piece, if need be empty."""
     most = ENTRIES["cuda" if rows.is_cuda else "cpu"]
     yield from rows.split(max(1, most // max(1, rows.shape[1])))
+
+
+def packed(rows: Tensor, symbols: int) -> Tensor:
+    """``pack`` of any number of rows, piece by piece."""
+    return torch.cat([pack(piece, symbols) for piece in pieces(rows)])
 
 
 def pack(rows: Tensor, symbols: int) -> Tensor:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,23 +18,10 @@ from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.copies import Copies
+from twoclocks.evaluation.diversity import Diversity
+from twoclocks.evaluation.metric import CHANCE_SAMPLES, Metric, pieces_named
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.rules.base import Rule, all_pieces, in_range
-
-CHANCE_SAMPLES = 4096  # true samples on which a chance level is estimated where it has no formula
-
-Direction = Literal["higher is better", "lower is better", "higher is copying", "neither"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """What a column of the metrics means."""
-
-    name: str
-    about: str
-    direction: Direction
-    chance_rule: float | None = None  # its value for a model that draws as the rule's own generator does
-    chance_cube: float | None = None  # and for one that draws uniform symbols
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +61,14 @@ class Evaluator:
     """All metrics of one run's samples against its rule and training set, on the device where that set lies.
 
     The training side is prepared once; an evaluation brings two small tensors to the host, its checks and its row.
+    ``holdout`` are valid rows that were not trained on: hits among them are copies that cannot be memory.
     """
 
-    def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings) -> None:
+    def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings, holdout: Tensor | None = None) -> None:
         self.rule, self.train, self.settings = rule, train, settings
         self.copies, self.neighbours = Copies(train, rule.symbols), Neighbours(train, rule.symbols)
+        self.holdout = None if holdout is None else Copies(holdout.to(train.device), rule.symbols)
+        self.diversity = Diversity(rule, train, self.copies, settings.samples)
         self.part_copies = {
             kind: Copies(piece.flatten(0, 1), rule.symbols) for kind, piece in rule.parts(train).items()
         }
@@ -116,11 +105,14 @@ class Evaluator:
             "valid_new": mean(outcome.new),
             "quantization_distance": mean(outcome.distance),
         }
+        if self.holdout is not None:
+            row["holdout_memorization"] = mean(self.holdout.found(decoded.symbols))
         for threshold in self.settings.quantization:
             row[f"invalid_{threshold:g}"] = mean(outcome.distance > threshold)
         for kind, valid in parts_valid.items():
             row[f"{kind}_accuracy"] = mean(valid)
             row[f"{kind}_memorization"] = self.seen(kind, parts[kind])
+        row |= self.diversity(decoded.symbols, parts, outcome.new)
         nearest = self.neighbours.distance(decoded.symbols)
         row["nearest_distance"] = mean(nearest)
         row["nearest_distance_valid"] = mean_over(nearest, outcome.valid)
@@ -172,7 +164,22 @@ class Evaluator:
             found.append(
                 Metric(name=f"invalid_{threshold:g}", about=about, direction="lower is better", chance_rule=0.0)
             )
-        return found + self.part_metrics() + self.neighbour_metrics()
+        return (
+            found + self.holdout_metrics() + self.part_metrics() + self.diversity.metrics() + self.neighbour_metrics()
+        )
+
+    def holdout_metrics(self) -> list[Metric]:
+        if self.holdout is None:
+            return []
+        return [
+            Metric(
+                name="holdout_memorization",
+                about="samples that equal one of as many valid samples that were not trained on",
+                direction="neither",
+                chance_rule=self.rule.copy_chance(len(self.holdout)),
+                chance_cube=self.rule.cube_copy_chance(len(self.holdout)),
+            )
+        ]
 
     def part_metrics(self) -> list[Metric]:
         found = []
@@ -198,7 +205,7 @@ class Evaluator:
                 about=f"{pieces_named(kind)} that some training sample has, anywhere in it",
                 direction="higher is copying",
                 chance_rule=chance_rule,
-                chance_cube=len(copies) * chances[kind] / counts[kind],
+                chance_cube=len(copies) / self.rule.symbols ** sizes[kind],
             )
             found += [accuracy, memory]
         return found
@@ -213,11 +220,6 @@ class Evaluator:
             )
             for suffix, whom in of.items()
         ]
-
-
-def pieces_named(kind: str) -> str:
-    """Pieces of a kind in words: ``rows``; ``pieces of layer 1``."""
-    return f"pieces of {kind.replace('_', ' ')}" if "_" in kind else f"{kind}s"
 
 
 def mean(values: Tensor) -> Tensor:

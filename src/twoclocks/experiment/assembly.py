@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.seeds import derive, torch_stream
-from twoclocks.data.sets import cube_set, held_out, training_set
+from twoclocks.data.sets import cube_set, held_out, holdout_set, training_set
 from twoclocks.evaluation.metrics import Evaluator
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.models.base import parameter_count
@@ -40,7 +40,8 @@ class Experiment:
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
-        self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation)
+        holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
+        self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation, holdout)
         self.network = self.build_network()
         set_operations(self.network, settings.training)
         self.optimizer = make_optimizer(self.network, settings.training)

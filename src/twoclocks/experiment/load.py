@@ -16,8 +16,9 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import build
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import training_set
-from twoclocks.evaluation.metrics import Evaluator, Metric, Outcome, counts
+from twoclocks.data.sets import holdout_set, training_set
+from twoclocks.evaluation.metric import Metric
+from twoclocks.evaluation.metrics import Evaluator, Outcome, counts
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.models.base import MODELS
 from twoclocks.store.run_directory import RunDirectory
@@ -98,9 +99,9 @@ class Run:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        data = self.settings.data
-        train = training_set(self.settings.rule, data.n, data.seed, data.part)
-        return Evaluator(self.settings.rule, train, self.settings.evaluation)
+        rule, data = self.settings.rule, self.settings.data
+        train = training_set(rule, data.n, data.seed, data.part)
+        return Evaluator(rule, train, self.settings.evaluation, holdout_set(rule, train, data.seed))
 
     def samples(self, step: int) -> tuple[Decoded, Outcome]:
         """The samples stored at an evaluation and what became of each."""

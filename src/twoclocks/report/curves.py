@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
-from twoclocks.evaluation.metrics import pieces_named
+from twoclocks.evaluation.metric import pieces_named
 from twoclocks.experiment.load import Columns, Run
 from twoclocks.report.theme import light, style
 

@@ -9,7 +9,7 @@ from typing import Any
 from twoclocks.core.config import describe, to_mapping
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
-from twoclocks.data.sets import training_set
+from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
 from twoclocks.experiment.settings import RunSettings, preset_names, read_preset
 from twoclocks.models.base import MODELS, parameter_count
@@ -87,7 +87,8 @@ def metric_rows() -> Rows:
         if not examples:
             continue
         rule = RULES.create(name, **examples[0])
-        for metric in Evaluator(rule, training_set(rule, 4096), EvaluationSettings()).metrics():
+        train = training_set(rule, 4096)
+        for metric in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).metrics():
             row = {
                 "metric": metric.name,
                 "what it is": metric.about,

@@ -1,0 +1,177 @@
+"""What a model would score that knows only local statistics of the training set: n-grams, or a tree of pairs.
+
+A model that beats these has learned more than the statistics that they hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from torch import Tensor
+
+from twoclocks.core.errors import SettingError
+from twoclocks.core.proportion import clopper_pearson
+from twoclocks.core.rows import is_member, row_keys
+from twoclocks.core.seeds import numpy_stream
+from twoclocks.rules.base import Rule
+
+TAIL = 0.025  # on either side of an interval
+EVERY_ORDER = 6  # where pieces have this many entries more than one, at most, every smaller order is tried
+PAIRED = 1 << 12  # entries × symbols up to which all pairs are counted: a table of 128 MiB
+BLOCK = 1 << 11  # training rows whose pairs are counted at once
+
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Control:
+    """How often samples of a model of local statistics obey the rule, and how often they are copies."""
+
+    name: str
+    samples: int
+    validity: float
+    validity_ci: tuple[float, float]  # Clopper–Pearson, 95%
+    copies: float
+    copies_ci: tuple[float, float]
+
+
+def ngram_control(rule: Rule, train: Tensor, order: int, samples: int, seed: int) -> Control:
+    """Entries drawn one by one in raster order, given their place and the order − 1 entries before.
+
+    The probabilities are the training set's own; order 1 draws every entry by itself.
+    """
+    rows = training_rows(rule, train, samples)
+    if not 1 <= order <= rows.shape[1]:
+        raise SettingError("order", order, f"a sample has {rows.shape[1]} entries; use 1 to {rows.shape[1]}")
+    drawn = ngram_samples(rows, rule.symbols, order, samples, numpy_stream(seed, "n-gram control", order))
+    return judged(f"{order}-gram", rule, rows, drawn)
+
+
+def pairwise_control(rule: Rule, train: Tensor, samples: int, seed: int) -> Control:
+    """Entries drawn along the tree of pairs that tells most of the training set (Chow and Liu 1968).
+
+    Every entry depends on one other; the marginals of all pairs along the tree are the training set's.
+    """
+    rows = training_rows(rule, train, samples)
+    drawn = tree_samples(rows, rule.symbols, samples, numpy_stream(seed, "pairwise control"))
+    return judged("pairwise tree", rule, rows, drawn)
+
+
+def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -> list[Control]:
+    """The controls that a rule calls for, which is read off the smallest piece that it constrains.
+
+    n-grams of all orders that are smaller than that piece (of pieces beyond seven entries: 1, 2, 3 and the largest
+    whose contexts the training set can fill), which cannot see it whole. Then, marked in its name, the order that
+    does, where the piece is consecutive in raster order: groups and rows are, and so is the lowest layer of a grammar;
+    for columns, blocks and higher layers every order falls short. Then the tree of pairs, unless the sample is too
+    large for it.
+    """
+    pieces = {kind: piece.shape[2] for kind, piece in rule.parts(rule.empty(1)).items()}
+    smallest = min(pieces, key=lambda kind: pieces[kind])
+    orders = tried_orders(range(1, pieces[smallest]), rule, len(train))
+    found = [ngram_control(rule, train, order, samples, seed) for order in orders]
+    whole = ngram_control(rule, train, pieces[smallest], samples, seed)
+    piece = f"piece of {smallest.replace('_', ' ')}" if "_" in smallest else smallest
+    found.append(replace(whole, name=f"{whole.name}, as long as a {piece}"))
+    if math.prod(rule.shape) * rule.symbols <= PAIRED:
+        found.append(pairwise_control(rule, train, samples, seed))
+    return found
+
+
+def tried_orders(orders: range, rule: Rule, n: int) -> list[int]:
+    """Those of the orders 1, 2, … that are worth trying on n training rows."""
+    if len(orders) <= EVERY_ORDER:
+        return list(orders)
+    # Beyond this order a context has less than one training row on average, and the model only recites.
+    filled = max(order for order in orders if rule.symbols ** (order - 1) <= n)
+    return [order for order in orders if order <= 3 or order == filled]
+
+
+def training_rows(rule: Rule, train: Tensor, samples: int) -> Whole:
+    """The training set as (N, entries), of at least one row, from which at least one sample is asked for."""
+    if samples < 1:
+        raise SettingError("samples", samples, "use a whole number of at least 1 sample")
+    rows: Whole = rule.as_samples(train).cpu().numpy().astype(np.int64).reshape(-1, math.prod(rule.shape))
+    if not len(rows):
+        raise SettingError("train", [], "give at least one training row")
+    return rows
+
+
+def judged(name: str, rule: Rule, rows: Whole, drawn: Whole) -> Control:
+    """What became of the samples (n, entries) that were drawn."""
+    hits = [
+        int(rule.is_valid(torch.from_numpy(drawn.reshape(-1, *rule.shape))).sum()),
+        int(is_member(drawn, rows, rule.symbols).sum()),
+    ]
+    low, high = clopper_pearson(hits, len(drawn), TAIL)
+    valid_ci, copied_ci = zip(low.tolist(), high.tolist(), strict=True)
+    return Control(name, len(drawn), hits[0] / len(drawn), valid_ci, hits[1] / len(drawn), copied_ci)
+
+
+def ngram_samples(rows: Whole, symbols: int, order: int, samples: int, rng: np.random.Generator) -> Whole:
+    """Samples (samples, entries) of the n-gram model of the rows (N, entries).
+
+    Each sample follows a training row and at every entry leaps to another one that had the same context. The context
+    of the next entry is then the one of the row it follows, so there is always a row to leap to: no context is unseen,
+    whatever the order, and no table of contexts is needed.
+    """
+    row = rng.integers(0, len(rows), size=samples)
+    drawn = np.empty((samples, rows.shape[1]), dtype=np.int64)
+    for entry in range(rows.shape[1]):
+        contexts = row_keys(rows[:, max(0, entry - order + 1) : entry], symbols)
+        row = leap(np.unique(contexts, return_inverse=True)[1], row, rng)
+        drawn[:, entry] = rows[row, entry]
+    return drawn
+
+
+def tree_samples(rows: Whole, symbols: int, samples: int, rng: np.random.Generator) -> Whole:
+    """Samples (samples, entries) of the tree of pairs of the rows (N, entries), from its root to its leaves."""
+    order, parents = chow_liu_tree(rows, symbols)
+    followed = np.empty((rows.shape[1], samples), dtype=np.int64)  # the row that each entry is of
+    followed[order[0]] = rng.integers(0, len(rows), size=samples)
+    for entry in order[1:]:
+        parent = parents[entry]
+        followed[entry] = leap(rows[:, parent], followed[parent], rng)
+    return rows[followed.T, np.arange(rows.shape[1])]
+
+
+def leap(keys: Whole, row: Whole, rng: np.random.Generator) -> Whole:
+    """For each row that is followed another one, uniform among all with the same key (N,); itself is one of them."""
+    order = np.argsort(keys, kind="stable")
+    ordered, wanted = keys[order], keys[row]
+    first, end = (np.searchsorted(ordered, wanted, side=side) for side in ("left", "right"))
+    return order[rng.integers(first, end)]
+
+
+def chow_liu_tree(rows: Whole, symbols: int) -> tuple[Whole, Whole]:
+    """The spanning tree of entries with the largest mutual information: entries from the root on, and their parents.
+
+    The root is entry 0; its parent is negative.
+    """
+    information = mutual_information(rows, symbols)
+    # No edge has weight zero, which would mean that there is none: independent entries are joined too.
+    weights = 1 + information.max() - information
+    np.fill_diagonal(weights, 0)
+    order, parents = breadth_first_order(minimum_spanning_tree(weights), 0, directed=False)
+    return order, parents
+
+
+def mutual_information(rows: Whole, symbols: int) -> npt.NDArray[np.float64]:
+    """Between every two entries, in nats: (entries, entries), of the observed shares."""
+    n, entries = rows.shape
+    if entries * symbols > PAIRED:
+        fix = f"use a rule with at most {PAIRED:,} entries × symbols, or n-grams"
+        raise SettingError("rule", f"{entries} entries of {symbols} symbols", fix)
+    pairs = np.zeros((entries * symbols, entries * symbols))
+    for start in range(0, n, BLOCK):
+        ones = (rows[start : start + BLOCK, :, None] == np.arange(symbols)).reshape(-1, entries * symbols).astype(float)
+        pairs += ones.T @ ones
+    singles = np.diag(pairs)
+    ratio = np.divide(pairs * n, np.outer(singles, singles), out=np.ones_like(pairs), where=pairs > 0)
+    terms = pairs / n * np.log(ratio)
+    return np.asarray(terms.reshape(entries, symbols, entries, symbols).sum(axis=(1, 3)))
