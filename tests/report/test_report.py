@@ -161,7 +161,7 @@ def test_verdict_in_words_and_drawn(tiny_dit: Run, clocks: Clocks, words: str) -
 def test_page_states_each_runs_own_thresholds(tiny_dit: Run, tiny_gpt: Run) -> None:
     strict = replace(chapter(tiny_dit, 1), curves=replace(curves_data(tiny_dit), clocks=thresholds(0.8, 0.4)))
     loose = replace(chapter(tiny_gpt, 2), curves=replace(curves_data(tiny_gpt), clocks=thresholds(0.5, 0.2)))
-    text = " ".join(render([strict, loose]).split())
+    text = " ".join(render([strict, loose], None).split())
     for valid, copies in ((80, 40), (50, 20)):
         assert f"learned above {valid}% valid samples, memory as begun above {copies}% copies" in text
 

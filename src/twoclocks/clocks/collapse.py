@@ -32,6 +32,12 @@ class Collapse:
     def better(self) -> str:
         return "steps·batch/N" if self.evidence > 0 else "steps/N"
 
+    def __str__(self) -> str:
+        low, high = self.batch_power_ci
+        spreads = f"spread {self.samples_spread:.2f} on steps·batch/N, {self.steps_spread:.2f} on steps/N"
+        power = f"τ ∝ batch^{self.batch_power:.2f} (95%: {low:.2f} to {high:.2f})"
+        return f"{self.better} collapses better by {abs(self.evidence):.1f} in ln likelihood; {spreads}; {power}"
+
     def as_json(self) -> dict[str, Any]:
         ends = [end if math.isfinite(end) else None for end in self.batch_power_ci]
         return {**asdict(self), "batch_power_ci": ends, "better": self.better}

@@ -30,6 +30,11 @@ class VarianceSplit:
         parts = {"training": self.training, "data": self.data, "rest": self.rest}
         return {name: part / whole if whole > 0 else float("nan") for name, part in parts.items()}
 
+    def __str__(self) -> str:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
+        a, b = self.shape
+        return f"{shares} of the variance of ln τ ({a} training × {b} data seeds)"
+
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "shape": list(self.shape), "shares": self.shares}
 

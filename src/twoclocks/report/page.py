@@ -9,9 +9,12 @@ from pathlib import Path
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
+from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
+from twoclocks.report.laws import LawInfo, draw_laws, law_data
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
+from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.store.files import write_atomic
 
@@ -35,6 +38,8 @@ class Chapter:
     figure: str
     strip: StripInfo
     metrics: list[MetricRow]
+    onsets: list[dict[str, str]]
+    controls: list[dict[str, str]]
     settings: list[tuple[str, str]]
 
     @property
@@ -60,7 +65,8 @@ def write_report(runs: Sequence[Run], path: Path | str) -> Path:
     if path.is_dir() or not path.parent.is_dir():
         raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
     chapters = [chapter(run, number) for number, run in enumerate(runs, start=1)]
-    write_atomic(path, render(chapters).encode())
+    laws = law_chapter(runs)
+    write_atomic(path, render(chapters, laws).encode())
     with matplotlib.rc_context(style()):
         draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
     return path
@@ -69,7 +75,31 @@ def write_report(runs: Sequence[Run], path: Path | str) -> Path:
 def chapter(run: Run, number: int) -> Chapter:
     info = curves_data(run)
     figure = themed_svg(draw_curves([info]), salt=f"run{number}")
-    return Chapter(run, info, figure, strip_data(run), metric_rows(run), setting_rows(run))
+    onsets, controls = ([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run)))
+    return Chapter(run, info, figure, strip_data(run), metric_rows(run), onsets, controls, setting_rows(run))
+
+
+def without_run(row: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in row.items() if key != "run"}
+
+
+@dataclass(frozen=True)
+class LawChapter:
+    """What several runs of different sizes say together."""
+
+    infos: list[LawInfo]
+    refused: list[str]  # clocks without a law, each with the reason
+    figure: str
+
+    def table(self, info: LawInfo) -> list[dict[str, str]]:
+        return tell_laws(info.laws)
+
+
+def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
+    infos, refused = law_data(runs)
+    if not infos and not refused:
+        return None
+    return LawChapter(infos, refused, themed_svg(draw_laws(infos), salt="laws") if infos else "")
 
 
 def metric_rows(run: Run) -> list[MetricRow]:
@@ -101,11 +131,12 @@ def verdict_sentence(one: Chapter) -> str:
         share = "" if new is None else f" In it, {new:.0%} of the samples are valid and new."
         return f"{title}: the window is open from step {begin:,.0f} {until}.{share}"
     if clocks.verdict == "empty":
-        return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned."
+        late = " Samples became valid later, as copies: that is no rule learned." if clocks.learned_by_memory else ""
+        return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned.{late}"
     return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
 
 
-def render(chapters: Sequence[Chapter]) -> str:
+def render(chapters: Sequence[Chapter], laws: LawChapter | None) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -118,4 +149,5 @@ def render(chapters: Sequence[Chapter]) -> str:
     environment.filters["sentence"] = verdict_sentence
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()
-    return environment.get_template("report.html").render(chapters=chapters, marks=MARKS, day=day, night=night)
+    page = environment.get_template("report.html")
+    return page.render(chapters=chapters, laws=laws, marks=MARKS, day=day, night=night)

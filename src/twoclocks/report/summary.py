@@ -1,23 +1,31 @@
-"""One run in one plain mapping: what `--json` prints and what results/ stores."""
+"""One run in plain mappings: what `--json` prints, what results/ stores, and the rows of tables."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import Clocks
+from twoclocks.evaluation.controls import Control, controls_of
+from twoclocks.evaluation.metric import pieces_named
 from twoclocks.experiment.load import Run
 
 
-def summarise(run: Run) -> dict[str, Any]:
+def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
     columns, settings = run.metrics(), run.settings
+    found = {"controls": [asdict(one) for one in run_controls(run)]} if controls else {}
     return {
         "name": settings.name,
         "path": str(run.path),
         "model": run.title,
         "status": run.status["status"],
+        "n": settings.data.n,
         **run.clocks().as_json(),
-        "copy_chance": settings.rule.copy_chance(settings.data.n),
+        "copy_chance": run.copy_chance,
         "validity_chance": settings.rule.chance(),
         "last": {name: plain_number(float(values[-1])) for name, values in columns.items()},
+        **found,
         "seeds": {
             "training": settings.training.seed,
             "data": settings.data.seed,
@@ -31,3 +39,54 @@ def plain_number(value: float) -> float | int | None:
     if value != value:
         return None
     return int(value) if value.is_integer() else value
+
+
+def named_onsets(clocks: Clocks) -> dict[str, Onset]:
+    """Every onset of a run with its name; parts only where a rule has several kinds."""
+    found = {"τ_rule": clocks.rule, "τ_mem": clocks.memory}
+    if clocks.gap is not None:
+        found["τ_gap"] = clocks.gap
+    if len(clocks.parts) > 1:
+        found |= {f"valid {pieces_named(kind)}": one for kind, one in clocks.parts.items()}
+    return found | {f"change of {name}": one for name, one in clocks.changes.items()}
+
+
+def onset_rows(run: Run) -> list[dict[str, str]]:
+    """One row an onset, as text."""
+
+    def text(value: float | None) -> str:
+        return "" if value is None else f"{value:,.0f}"
+
+    return [
+        {
+            "run": run.label,
+            "onset": name,
+            "in": str(one),
+            "status": one.status,
+            "interpolated": text(one.interpolated),
+            "first crossing": text(one.first_crossing),
+            "definition": one.definition or "",
+        }
+        for name, one in named_onsets(run.clocks()).items()
+    ]
+
+
+def run_controls(run: Run) -> list[Control]:
+    return controls_of(run.settings.rule, run.evaluator.train)
+
+
+def control_rows(run: Run) -> list[dict[str, str]]:
+    """One row a control, as text."""
+
+    def share(value: float, ends: tuple[float, float]) -> str:
+        return f"{value:.2%} ({ends[0]:.2%} to {ends[1]:.2%})"
+
+    return [
+        {
+            "run": run.label,
+            "model of": one.name,
+            "valid": share(one.validity, one.validity_ci),
+            "copies": share(one.copies, one.copies_ci),
+        }
+        for one in run_controls(run)
+    ]

@@ -1,0 +1,198 @@
+"""What each command does: reads its arguments, calls the library, prints. Imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twoclocks.core.errors import UserError
+
+if TYPE_CHECKING:
+    from twoclocks.experiment import Run
+
+EXIT_DAMAGED, EXIT_FAILED = 6, 7
+DEMO_PRESETS = ("demo", "demo-gpt")
+
+
+def demo_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment import load_settings, run
+    from twoclocks.report.console import show_clocks, watch
+    from twoclocks.report.page import write_report
+    from twoclocks.report.summary import summarise
+    from twoclocks.store import check_free
+
+    chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
+    check_free(arguments.out, besides=[*(settings.name for settings in chosen), "report.html", "report.png"])
+    if len({settings.name for settings in chosen}) < len(chosen):
+        raise UserError(f"name: {chosen[0].name!r} would name both runs of the demo; leave it out")
+    runs = []
+    for settings in chosen:
+        with watch(settings) as observe:
+            runs.append(run(settings, arguments.out / settings.name, observe))
+    page = write_report(runs, arguments.out / "report.html")
+    if arguments.json:
+        print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
+    else:
+        show_clocks(runs)
+        print(f"Report: {page}")
+
+
+def run_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment import load_settings, run
+    from twoclocks.report.console import show_clocks, watch
+    from twoclocks.report.summary import summarise
+
+    settings = load_settings(arguments.preset or None, arguments.overrides)
+    out = arguments.out if arguments.out is not None else Path("runs") / settings.name
+    with watch(settings) as observe:
+        done = run(settings, out, observe, fork=arguments.fork, checkpoint_seconds=arguments.checkpoint_seconds)
+    if arguments.json:
+        print(json.dumps(summarise(done), indent=2))
+    else:
+        show_clocks([done])
+        print(f"Run: {done.path}")
+
+
+def sweep_command(arguments: argparse.Namespace) -> int:
+    from twoclocks.report.console import show_rows, watch_sweep
+    from twoclocks.sweeps import Sweep, executor_of, read_plan, run_sweep
+
+    executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
+    plan = read_plan(Path(arguments.spec), overrides)
+    sweep = Sweep(plan, arguments.out if arguments.out is not None else Path("sweeps") / plan.name)
+    if not arguments.plan and not arguments.status:
+        with watch_sweep() as look:
+            sweep = run_sweep(
+                plan,
+                sweep.root,
+                executor,
+                look,
+                retries=arguments.retries,
+                checkpoint_seconds=arguments.checkpoint_seconds,
+            )
+    if arguments.json:
+        print(json.dumps(sweep.status(), indent=2))
+    else:
+        show_rows(sweep.lines())
+        print(sweep.summary())
+    return EXIT_FAILED if sweep.counts()["failed"] else 0
+
+
+def load_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs in these folders, each once."""
+    from twoclocks.experiment import load_run
+    from twoclocks.store import runs_in
+
+    paths = {path.absolute(): path for folder in folders for path in runs_in(folder)}
+    return [load_run(path) for path in paths.values()]
+
+
+def clocks_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.report.console import show_clocks, show_rows
+    from twoclocks.report.summary import control_rows, onset_rows, summarise
+
+    runs = load_runs(arguments.runs)
+    if arguments.json:
+        print(json.dumps([summarise(run, arguments.controls) for run in runs], indent=2))
+        return
+    show_clocks(runs)
+    print("\nAll onsets")
+    show_rows([row for run in runs for row in onset_rows(run)])
+    if arguments.controls:
+        print("\nWhat local statistics of the training set alone would score")
+        show_rows([row for run in runs for row in control_rows(run)])
+
+
+def fit_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment.laws import fit_runs, tell_laws
+    from twoclocks.report.console import show_rows
+
+    laws = fit_runs(load_runs(arguments.runs), arguments.clock, arguments.threshold)
+    if arguments.json:
+        print(json.dumps(laws.as_json(), indent=2))
+        return
+    print(f"{arguments.clock} = a·N^α over {laws.pooled.points} runs: {laws.pooled.definition}")
+    show_rows(tell_laws(laws))
+    print(f"Steps or samples seen: {laws.collapse}")
+    for label, split in laws.seeds.items():
+        print(f"Spread over crossed seeds, {label}: {split}")
+
+
+def forecast_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.experiment.forecasts import forecast_running, forecast_sizes
+    from twoclocks.report.console import show_rows
+
+    runs = load_runs(arguments.runs)
+    if arguments.n is not None and arguments.pilots:
+        raise UserError("--pilots: with --n the runs themselves are the pilots; leave one of both out")
+    if arguments.n is not None:
+        found, judged = forecast_sizes(runs, arguments.n)
+        named = {f"N = {n:,}": (forecast, judged) for n, forecast in zip(arguments.n, found, strict=True)}
+    else:
+        pilots = load_runs(arguments.pilots)
+        named = {run.label: forecast_running(run, pilots) for run in runs}
+    if arguments.json:
+        plain = {name: {**one.as_json(), "judged": judged.as_json()} for name, (one, judged) in named.items()}
+        print(json.dumps(plain, indent=2))
+        return
+    show_rows(
+        [
+            {"of": name, "τ_mem, median (95%)": str(one), "from": one.basis, "on known answers": str(judged)}
+            for name, (one, judged) in named.items()
+        ]
+    )
+
+
+def report_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.report.page import write_report
+
+    print(write_report(load_runs(arguments.runs), arguments.out))
+
+
+def verify_command(arguments: argparse.Namespace) -> int:
+    from twoclocks.report.console import show_findings
+    from twoclocks.store import verify_tree
+
+    found = [findings for folder in arguments.runs for findings in verify_tree(folder)]
+    if arguments.json:
+        print(json.dumps([{**vars(one), "path": str(one.path)} for one in found], indent=2))
+    else:
+        show_findings(found)
+    return 0 if all(one.intact for one in found) else EXIT_DAMAGED
+
+
+def bench_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.bench import suite
+    from twoclocks.report.console import show_rows
+    from twoclocks.store.files import make_folder
+
+    parts = arguments.parts if arguments.parts is not None else suite.PARTS
+    tell = logging.getLogger("twoclocks").info
+    if arguments.out is not None:
+        make_folder(arguments.out)  # before the minutes that measuring takes
+    record = suite.measure(arguments.device, parts, arguments.seconds, tell)
+    written = suite.write(record, arguments.out) if arguments.out is not None else []
+    if arguments.json:
+        print(json.dumps(record, indent=2))
+        return
+    for title, rows in suite.tables(record).items():
+        print(f"\n{title}")
+        show_rows(rows)
+    for path in written:
+        print(path)
+
+
+def list_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.report.console import show_rows
+    from twoclocks.report.listing import list_rows, registry_rows
+    from twoclocks.sweeps import EXECUTORS
+
+    rows = registry_rows(EXECUTORS) if arguments.kind == "executors" else list_rows(arguments.kind)
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        show_rows(rows)

@@ -1,0 +1,221 @@
+"""Laws over many runs: one fit of all, one a group, and how much the answer depends on what was chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from twoclocks.clocks.collapse import Collapse, collapse
+from twoclocks.clocks.law import Law, fit_law
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.regression import Family
+from twoclocks.clocks.seeds import VarianceSplit, variance_split
+from twoclocks.clocks.settings import ClockSettings
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import flat, to_mapping
+from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.experiment.load import Run
+
+Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
+# What may differ between the runs of one law: their size, seeds and length, and how fast they were computed.
+FREE = {"data.n", "data.seed", "data.part", "training.seed", "training.steps", "training.device", "training.threads"}
+FREE |= {"training.precision", "training.kernels", "training.capture", "name", "description"}
+FACTORS = (0.5, 2.0, 5.0)  # thresholds besides the chosen one, as multiples of it
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run in a law."""
+
+    run: Run
+    onset: Onset
+    group: str
+
+    @property
+    def n(self) -> int:
+        return self.run.settings.data.n
+
+    @property
+    def batch(self) -> int:
+        return self.run.settings.training.batch
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One row of the table: a law, or the reason why there is none."""
+
+    label: str
+    law: Law | None
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"label": self.label, "law": None if self.law is None else self.law.as_json(), "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Laws:
+    """All that several runs say together about one clock."""
+
+    clock: Clock
+    points: tuple[Point, ...]
+    pooled: Law
+    groups: tuple[Fit, ...]
+    sensitivity: tuple[Fit, ...]  # the pooled fit, with another family or another threshold
+    collapse: Collapse | str  # or the reason why there is none
+    seeds: Mapping[str, VarianceSplit]  # by group and size, where seeds are crossed
+
+    @property
+    def rows(self) -> list[Fit]:
+        return [Fit("all runs", self.pooled), *self.groups, *self.sensitivity]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "clock": self.clock,
+            "points": [
+                {"run": str(one.run.path), "n": one.n, "batch": one.batch, "group": one.group, **one.onset.as_json()}
+                for one in self.points
+            ],
+            "fits": [row.as_json() for row in self.rows],
+            "collapse": self.collapse if isinstance(self.collapse, str) else self.collapse.as_json(),
+            "seeds": {label: split.as_json() for label, split in self.seeds.items()},
+        }
+
+
+def fit_runs(runs: Sequence[Run], clock: Clock = "tau_mem", threshold: float | None = None) -> Laws:
+    """The laws of a clock; ``threshold`` reads all runs with this one in place of their own."""
+    if clock not in get_args(Clock):
+        raise UnknownNameError("clock", clock, get_args(Clock))
+    points = read_points(runs, clock, threshold)
+    pooled = law_of(points)
+    labels = dict.fromkeys(point.group for point in points)
+    groups = [attempt(label, [p for p in points if p.group == label]) for label in labels] if len(labels) > 1 else []
+    try:
+        fallen: Collapse | str = collapse(
+            [point.n for point in points], [point.batch for point in points], [point.onset for point in points]
+        )
+    except UserError as error:
+        fallen = str(error)
+    return Laws(
+        clock=clock,
+        points=tuple(points),
+        pooled=pooled,
+        groups=tuple(groups),
+        sensitivity=tuple(sensitivity(runs, clock, threshold, points)),
+        collapse=fallen,
+        seeds=crossed_seeds(points),
+    )
+
+
+def law_of(points: Sequence[Point], family: Family = "log-normal") -> Law:
+    return fit_law([point.n for point in points], [point.onset for point in points], family)
+
+
+def attempt(label: str, points: Sequence[Point], family: Family = "log-normal") -> Fit:
+    try:
+        return Fit(label, law_of(points, family))
+    except UserError as error:
+        return Fit(label, None, str(error))
+
+
+def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, points: Sequence[Point]) -> list[Fit]:
+    """The pooled fit if onsets were Weibull, and at other thresholds."""
+    rows = [attempt("all runs, Weibull", points, "Weibull")]
+    chosen = {threshold if threshold is not None else own_threshold(run, clock) for run in runs}
+    if clock == "tau_rule" or len(chosen) != 1:
+        return rows
+    (base,) = chosen
+    for other in (factor * base for factor in FACTORS):
+        if clock == "tau_gap" or other < 1:
+            try:
+                rows.append(attempt(f"all runs, threshold {other:g}", read_points(runs, clock, other)))
+            except UserError as error:
+                rows.append(Fit(f"all runs, threshold {other:g}", None, str(error)))
+    return rows
+
+
+def own_threshold(run: Run, clock: Clock) -> float:
+    clocks = run.settings.clocks
+    return {"tau_mem": clocks.memory_threshold, "tau_rule": clocks.rule_threshold, "tau_gap": clocks.gap_threshold}[
+        clock
+    ]
+
+
+def with_threshold(clocks: ClockSettings, clock: Clock, threshold: float | None) -> ClockSettings:
+    if threshold is None:
+        return clocks
+    if clock == "tau_mem":
+        return replace(clocks, memory_threshold=threshold)
+    return (
+        replace(clocks, rule_threshold=threshold) if clock == "tau_rule" else replace(clocks, gap_threshold=threshold)
+    )
+
+
+def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None) -> list[Point]:
+    """One point a run. A rule that was learned by copying is no rule learned (P1): such runs are left out."""
+    if not runs:
+        raise UserError("runs: there are none; give run directories")
+    labels = group_labels([run.settings for run in runs])
+    points = []
+    for run, label in zip(runs, labels, strict=True):
+        settings = with_threshold(run.settings.clocks, clock, threshold)
+        clocks = settings.read(run.series(), run.copy_chance, changes=False)
+        if clock == "tau_rule" and clocks.learned_by_memory:
+            continue
+        points.append(Point(run, chosen_onset(clocks, clock, run), label))
+    return points
+
+
+def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
+    if clock == "tau_gap":
+        if clocks.gap is None:
+            raise UserError(
+                f"{run.path}: the loss gap was not measured (the training set is all there is); leave it out"
+            )
+        return clocks.gap
+    return clocks.memory if clock == "tau_mem" else clocks.rule
+
+
+def group_labels(settings: Sequence[Any]) -> list[str]:
+    """What sets runs apart besides size, seeds and length, in words; "all runs" where nothing does."""
+    tables = [{key: value for key, value in flat(to_mapping(one)).items() if not free(key)} for one in settings]
+    keys = sorted({key for table in tables for key in table})
+    varying = [key for key in keys if len({str(table.get(key)) for table in tables}) > 1]
+    return [", ".join(f"{key} {table[key]}" for key in varying if key in table) or "all runs" for table in tables]
+
+
+def free(key: str) -> bool:
+    return key in FREE or key.startswith(("evaluation.", "clocks."))
+
+
+def crossed_seeds(points: Sequence[Point]) -> dict[str, VarianceSplit]:
+    """The variance of ln τ, split between training and data seed, wherever both were crossed at one size."""
+    found = {}
+    for label, n in dict.fromkeys((point.group, point.n) for point in points):
+        members = [point for point in points if (point.group, point.n) == (label, n)]
+        seeds = [(point.run.settings.training.seed, point.run.settings.data.seed) for point in members]
+        values = [math.log(point.onset.estimate or math.nan) for point in members]
+        try:
+            name = f"N = {n:,}" if label == "all runs" else f"{label}, N = {n:,}"
+            found[name] = variance_split([a for a, _ in seeds], [b for _, b in seeds], values)
+        except UserError:
+            continue  # not crossed, or a clock not observed: there is nothing to split
+    return found
+
+
+def tell_laws(laws: Laws) -> list[dict[str, str]]:
+    """The fits as a table of text."""
+    number: Callable[[float], str] = "{:.3g}".format
+    rows = []
+    for row in laws.rows:
+        law = row.law
+        if law is None:
+            rows.append({"runs": row.label, "a": "", "α": "", "95%": "", "R²": "", "scatter": "", "points": row.reason})
+            continue
+        low, high = (f"{end:.2f}" for end in law.alpha_ci)
+        censored = f" ({law.censored} censored)" if law.censored else ""
+        explained = "" if law.r_squared is None else f"{law.r_squared:.2f}"
+        words = {"runs": row.label, "a": number(law.a), "α": f"{law.alpha:.2f}", "95%": f"{low} to {high}"}
+        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points}{censored}"})
+    return rows

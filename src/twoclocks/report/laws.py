@@ -1,0 +1,125 @@
+"""The law of a clock over training-set sizes: points as intervals, censored ones as arrows, the fit with its band."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.core.errors import UserError
+from twoclocks.experiment.laws import Laws, fit_runs
+from twoclocks.experiment.load import Run
+from twoclocks.report.theme import light, style
+
+Floats = npt.NDArray[np.float64]
+NAMES = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}
+COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken"}
+MARKERS = "osD^vP*X"
+
+
+@dataclass(frozen=True)
+class LawInfo:
+    """All that the figure and its table show."""
+
+    laws: Laws
+    sizes: Floats
+    middle: Floats
+    low: Floats  # where 95% of new runs lie
+    high: Floats
+
+    @property
+    def name(self) -> str:
+        return NAMES[self.laws.clock]
+
+    @property
+    def sentence(self) -> str:
+        law = self.laws.pooled
+        low, high = law.alpha_ci
+        seen = "" if law.r_squared is None else f", R² {law.r_squared:.2f}"
+        censored = f", {law.censored} of them censored" if law.censored else ""
+        return (
+            f"{self.name} = {law.a:.3g}·N^{law.alpha:.2f} (95% interval of the exponent {low:.2f} to {high:.2f}{seen}; "
+            f"{law.points} runs{censored})."
+        )
+
+
+def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
+    """One for every clock whose law can be fitted; for the others the reason. Nothing for runs of a single size."""
+    if len({run.settings.data.n for run in runs}) < 2:
+        return [], []
+    found, refused = [], []
+    for clock in NAMES:
+        try:
+            found.append(law_info(fit_runs(runs, clock)))  # type: ignore[arg-type]
+        except UserError as error:
+            refused.append(f"{NAMES[clock]}: {error}")
+    return found, refused
+
+
+def law_info(laws: Laws) -> LawInfo:
+    sizes = np.geomspace(min(laws.pooled.sizes) / 1.5, max(laws.pooled.sizes) * 1.5, 60)
+    ends = np.array([laws.pooled.predict_interval(n) for n in sizes])
+    middle = np.array([laws.pooled.predict(n) for n in sizes])
+    return LawInfo(laws, sizes, middle, ends[:, 0], ends[:, 1])
+
+
+def draw_laws(infos: Sequence[LawInfo], width: float = 4.6) -> Any:
+    """One panel a clock."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(style()):
+        figure = Figure(figsize=(max(width * len(infos), 6.4), 4.4), layout="constrained")
+        axes = figure.subplots(1, len(infos), squeeze=False)[0]
+        for axis, info in zip(axes, infos, strict=True):
+            draw_law(axis, info)
+        return figure
+
+
+def draw_law(axis: Any, info: LawInfo) -> None:
+    colour: str = light(COLOURS[info.laws.clock])
+    axis.fill_between(info.sizes, info.low, info.high, color=colour, alpha=0.13, linewidth=0, label="95% of new runs")
+    label = f"{info.laws.pooled.a:.3g}·N^{info.laws.pooled.alpha:.2f}"
+    axis.plot(info.sizes, info.middle, color=colour, linewidth=1.4, label=label)
+    groups = list(dict.fromkeys(point.group for point in info.laws.points))
+    for number, group in enumerate(groups):
+        points = [point for point in info.laws.points if point.group == group]
+        look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "linestyle": "none", "markersize": 4.5}
+        name = group if len(groups) > 1 else "runs"
+        places = spread([point.n for point in points])
+        seen = [(n, p.onset.estimate) for n, p in zip(places, points, strict=True) if p.onset.estimate is not None]
+        if seen:
+            axis.plot(*zip(*seen, strict=True), label=name, **look)
+        for n, point in zip(places, points, strict=True):
+            draw_interval(axis, n, point.onset.lower, point.onset.upper, colour)
+    axis.set(xscale="log", yscale="log", xlabel="training samples N", ylabel=f"{info.name} (steps)")
+    axis.legend(loc="upper left", fontsize=8)
+
+
+def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) -> None:
+    """A bar; an arrow where one end is open."""
+    if math.isinf(upper) or lower <= 0:
+        start = lower if math.isinf(upper) else upper
+        end = start * 1.7 if math.isinf(upper) else start / 1.7
+        if start > 0:
+            look = {"arrowstyle": "->", "color": colour, "linewidth": 1.1}
+            axis.annotate("", xy=(n, end), xytext=(n, start), arrowprops=look)
+            axis.plot([n], [start], marker="_", color=colour, markersize=7)
+            axis.plot([n], [end], alpha=0)  # the axes make room for the arrow's head
+        return
+    axis.plot([n, n], [lower, upper], color=colour, linewidth=1.1, alpha=0.7)
+
+
+def spread(sizes: Sequence[int]) -> list[float]:
+    """Runs of one size stand side by side, so that their bars can be told apart."""
+    seen: dict[int, int] = {}
+    places = []
+    for n in sizes:
+        count = seen.get(n, 0)
+        seen[n] = count + 1
+        places.append(n * 1.03 ** ((count + 1) // 2 * (1 if count % 2 else -1)))
+    return places
