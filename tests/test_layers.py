@@ -24,7 +24,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "training": {"core", "kernels", "data", "objectives", "store"},
     "evaluation": {"core", "rules", "data"},
     "experiment": {"core", "rules", "models", "objectives", "clocks", "store", "data", "training", "evaluation"},
-    "testing": {"core", "rules", "models", "objectives", "data"},
+    "testing": {"core", "rules", "models", "objectives", "data", "store", "experiment"},
     "report": {"core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment"},
     "bench": {
         *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report", "store"),

@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from twoclocks.core.config import to_mapping
 from twoclocks.experiment import Run, RunSettings, load_run, load_settings
 from twoclocks.papers import two_clocks
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute, judge
@@ -20,6 +19,7 @@ from twoclocks.papers.two_clocks.law import PAPER_A, PAPER_ALPHA, SIZES, GPTLaw
 from twoclocks.papers.two_clocks.order import Order
 from twoclocks.papers.two_clocks.structured import Structured
 from twoclocks.store import RunDirectory
+from twoclocks.testing.runs import write_run
 
 
 def sigmoid(steps: np.ndarray, middle: float) -> np.ndarray:  # type: ignore[type-arg]
@@ -36,13 +36,9 @@ def written(
     parts: Mapping[str, float] = MappingProxyType({}),
 ) -> Run:
     """A run directory whose cube, rule and memory transitions lie at given steps, and those of parts of the rule."""
-    manifest = {"settings": to_mapping(settings), "metrics": [], "versions": {}}
-    directory = RunDirectory.create(path, manifest)
     steps = np.array(settings.schedule, dtype=float)
     valid = sigmoid(steps, tau_rule) * (1 - dip * sigmoid(steps, 1.5 * tau_mem))
     columns = {
-        "step": steps,
-        "trials": np.full_like(steps, 2048),
         "loss": np.ones_like(steps),
         "sample_accuracy": valid,
         "sample_memorization": sigmoid(steps, tau_mem),
@@ -50,10 +46,7 @@ def written(
         "invalid_0.5": 1 - sigmoid(steps, tau_rule / 20),
         **{f"{kind}_accuracy": sigmoid(steps, tau) for kind, tau in parts.items()},
     }
-    for index in range(len(steps)):
-        directory.append_metrics({name: float(values[index]) for name, values in columns.items()})
-    directory.finish()
-    return load_run(path)
+    return write_run(path, settings, columns)
 
 
 def one(recipe: Recipe) -> RunSettings:

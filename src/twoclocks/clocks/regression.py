@@ -17,6 +17,7 @@ from scipy.special import log_ndtr, stdtrit
 Floats = npt.NDArray[np.float64]
 Family = Literal["log-normal", "Weibull"]
 LEAST = -1e6  # log probability of what cannot be, so that the search can walk away from it
+STEEP = 300.0  # and the logarithm of the steepest slope there
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def interval(low: Floats, high: Floats, family: Family) -> tuple[Floats, Floats,
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         inside = np.where(np.isneginf(small), big, big + np.log1p(-np.exp(np.minimum(small - big, 0.0))))
         inside = np.maximum(inside, LEAST)
-        at_low, at_high = (np.where(np.isfinite(one), np.exp(one - inside), 0.0) for one in density)
+        at_low, at_high = (np.where(np.isfinite(one), np.exp(np.minimum(one - inside, STEEP)), 0.0) for one in density)
     return inside, at_low, at_high
 
 

@@ -70,11 +70,13 @@ def cell_row(root: Path, cell: Cell, found: Standing) -> dict[str, Any]:
             clocks, last = run.clocks(), {name: float(column[-1]) for name, column in run.metrics().items()}
     except UserError as error:  # damaged, or diverged before the first evaluation
         row["reason"] = str(error)
-    for name, onset in (("tau_rule", clocks and clocks.rule), ("tau_mem", clocks and clocks.memory)):
+    onsets = {"tau_rule": clocks and clocks.rule, "tau_mem": clocks and clocks.memory, "tau_gap": clocks and clocks.gap}
+    for name, onset in onsets.items():
         row[f"{name}_lower"] = onset.lower if onset else None
         row[f"{name}_upper"] = onset.upper if onset and onset.status != "right-censored" else None
         row[f"{name}_status"] = onset.status if onset else None
         row[f"{name}_first_crossing"] = onset.first_crossing if onset else None
+        row[f"{name}_interpolated"] = onset.interpolated if onset else None
     window = clocks.window if clocks else None
     row["verdict"] = clocks.verdict if clocks else None
     row["window_begin"] = window[0] if window else None
