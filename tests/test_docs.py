@@ -13,6 +13,7 @@ import pytest
 
 from twoclocks import cli
 from twoclocks.cli import with_preset
+from twoclocks.clocks.settings import POLICIES
 from twoclocks.core.config import build
 from twoclocks.experiment import RunSettings, load_settings, run
 from twoclocks.report.listing import list_rows
@@ -77,6 +78,19 @@ def test_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert names["decision"].phase == "rule" and names["decision"].step == 500
     assert (names["onset"].lower, names["onset"].upper) == (20, 40)
     assert names["law"].alpha == pytest.approx(1, abs=0.01)
+
+
+def test_clocks_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    page = ROOT / "docs" / "clocks.md"
+    exec(compile("\n".join(code_blocks(page)), "clocks.md", "exec"), names)
+    assert (
+        names["decision"].phase == "untrained" and not names["decision"].stop and (tmp_path / "monitor.json").exists()
+    )
+    text = page.read_text(encoding="utf-8")
+    assert all(f"`{policy}`" in text for policy in POLICIES)
+    assert len(read_plan(ROOT / "docs" / "examples" / "law.yaml").cells) == 16
 
 
 def test_sweeps_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

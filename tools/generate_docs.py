@@ -222,6 +222,55 @@ def same_clocks() -> str:
     return f"{as_table(rows)}\n\n{where}"
 
 
+def onset_errors() -> str:
+    """How ways to read a clock err."""
+    result = read_result("onset_errors.json")
+    rows = [
+        {
+            "samples": f"{row['samples']:,}",
+            "way": row["way"],
+            "false": f"{row['false']:.1%}",
+            "held": f"{row['held']:.1%}",
+            "delay": f"{row['median_delay']:.2f}",
+            "width": f"{row['median_width']:.2f}",
+        }
+        for row in result["runs"]
+    ]
+    where = f"{result['repeats']:,} repeats, `{result['command']}` ([onset_errors.json](../results/onset_errors.json))."
+    return f"{as_table(rows)}\n\n{where}"
+
+
+def small_law() -> str:
+    """The law of small GPTs, what it foretold of a larger size, and what came."""
+    result = read_result("small_law.json")
+    rows = []
+    for fit in result["laws"]["tau_mem"]["fits"]:
+        law = fit["law"]
+        numbers = {"τ_mem of": fit["label"], "a": "", "α": "", "95%": "", "R²": "", "runs (censored)": fit["reason"]}
+        if law is not None:
+            low, high = law["alpha_ci"]
+            numbers |= {"a": f"{law['a']:.3g}", "α": f"{law['alpha']:.2f}", "95%": f"{low:.2f} to {high:.2f}"}
+            numbers |= {"R²": f"{law['r_squared']:.2f}", "runs (censored)": f"{law['points']} ({law['censored']})"}
+        rows.append(numbers)
+    foretold, size = result["forecast"], result["settings"]["size"]
+    judged = foretold["judged"]
+    came = ", ".join(f"{run['tau_mem']['lower']:,.0f}–{run['tau_mem']['upper']:,.0f}" for run in result["came"])
+    said = f"{foretold['median']:,.0f} ({foretold['low']:,.0f}–{foretold['high']:,.0f})"
+    moments = [f"at step {one['at']:,.0f} {spoken(one)}" for run in result["came"][:1] for one in run["in_training"]]
+    return (
+        f"{as_table(rows)}\n\nForetold for N = {size}: {said}; leaving out each size in turn, {judged['held']} of "
+        f"{judged['tried']} such intervals held. What came: {came}. The first of these runs, foretold from its own "
+        f"rows and the pilots' loss gaps: {'; '.join(moments)}. `{result['command']}` "
+        "([small_law.json](../results/small_law.json))."
+    )
+
+
+def spoken(forecast: dict[str, Any]) -> str:
+    if forecast["high"] is None:
+        return f"after {forecast['low']:,.0f}"
+    return f"{forecast['median']:,.0f} ({forecast['low']:,.0f}–{forecast['high']:,.0f})"
+
+
 def paper_scale() -> str:
     """The paper's baseline, whole."""
     result = read_result("paper_scale.json")
@@ -280,6 +329,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "speed cpu": partial(speed, "speed_cpu.json"),
     "same clocks": same_clocks,
     "paper scale": paper_scale,
+    "onset errors": onset_errors,
+    "small law": small_law,
     "growth": growth,
 }
 

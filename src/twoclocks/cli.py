@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,6 +14,7 @@ from twoclocks.core.speech import speak
 
 EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 FLAGS = ("--json", "--fork", "--plan", "--status", "--help", "-h")  # words that take no value
+Add = Callable[..., argparse.ArgumentParser]
 LISTS = ("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "settings")
 
 
@@ -127,6 +128,21 @@ def make_parser() -> argparse.ArgumentParser:
     sweep = add("sweep", commands.sweep_command, "train all cells of a grid of settings, here or on a cluster", True)
     add_sweep_arguments(sweep)
 
+    add_reading_commands(add)
+
+    bench = add(
+        "bench", commands.bench_command, "measure our speed beside the textbook loop and the ceiling of this machine"
+    )
+    add_bench_arguments(bench)
+
+    listing = add("list", commands.list_command, "show what is registered: presets, rules, models, settings, …")
+    listing.add_argument("kind", choices=LISTS, help="what to list")
+    listing.add_argument("--json", action="store_true", help="print it as JSON")
+    return parser
+
+
+def add_reading_commands(add: Add) -> None:
+    """Commands that read finished or running runs."""
     clocks = add("clocks", commands.clocks_command, "print the clocks of finished or running runs")
     add_runs(clocks)
     clocks.add_argument(
@@ -151,16 +167,6 @@ def make_parser() -> argparse.ArgumentParser:
 
     verify = add("verify", commands.verify_command, "check every byte of run directories against its SHA-256")
     add_runs(verify)
-
-    bench = add(
-        "bench", commands.bench_command, "measure our speed beside the textbook loop and the ceiling of this machine"
-    )
-    add_bench_arguments(bench)
-
-    listing = add("list", commands.list_command, "show what is registered: presets, rules, models, settings, …")
-    listing.add_argument("kind", choices=LISTS, help="what to list")
-    listing.add_argument("--json", action="store_true", help="print it as JSON")
-    return parser
 
 
 def add_runs(command: argparse.ArgumentParser, with_json: bool = True) -> None:
