@@ -42,8 +42,8 @@ class LawInfo:
         seen = "" if law.r_squared is None else f", R² {law.r_squared:.2f}"
         censored = f", {law.censored} of them censored" if law.censored else ""
         return (
-            f"{self.name} = {law.a:.3g}·N^{law.alpha:.2f} (95% interval of the exponent {low:.2f} to {high:.2f}{seen}; "
-            f"{law.points} runs{censored})."
+            f"{self.name} = {law.a:.3g}·N^{law.alpha:z.2f} "
+            f"(95% interval of the exponent {low:.2f} to {high:.2f}{seen}; {law.points} runs{censored})."
         )
 
 
@@ -81,23 +81,31 @@ def draw_laws(infos: Sequence[LawInfo], width: float = 4.6) -> Any:
 
 
 def draw_law(axis: Any, info: LawInfo) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
     colour: str = light(COLOURS[info.laws.clock])
     axis.fill_between(info.sizes, info.low, info.high, color=colour, alpha=0.13, linewidth=0, label="95% of new runs")
-    label = f"{info.laws.pooled.a:.3g}·N^{info.laws.pooled.alpha:.2f}"
+    label = f"{info.laws.pooled.a:.3g}·N^{info.laws.pooled.alpha:z.2f}"
     axis.plot(info.sizes, info.middle, color=colour, linewidth=1.4, label=label)
+    placed = list(zip(spread([point.n for point in info.laws.points]), info.laws.points, strict=True))
     groups = list(dict.fromkeys(point.group for point in info.laws.points))
     for number, group in enumerate(groups):
-        points = [point for point in info.laws.points if point.group == group]
+        members = [(n, point) for n, point in placed if point.group == group]
         look = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "linestyle": "none", "markersize": 4.5}
         name = group if len(groups) > 1 else "runs"
-        places = spread([point.n for point in points])
-        seen = [(n, p.onset.estimate) for n, p in zip(places, points, strict=True) if p.onset.estimate is not None]
+        seen = [(n, point.onset.estimate) for n, point in members if point.onset.estimate is not None]
         if seen:
             axis.plot(*zip(*seen, strict=True), label=name, **look)
-        for n, point in zip(places, points, strict=True):
+        for n, point in members:
             draw_interval(axis, n, point.onset.lower, point.onset.upper, colour)
     axis.set(xscale="log", yscale="log", xlabel="training samples N", ylabel=f"{info.name} (steps)")
-    axis.legend(loc="upper left", fontsize=8)
+    axis.set_xticks(info.laws.pooled.sizes, labels=[f"{n:,}" for n in info.laws.pooled.sizes])
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    # Below the panel, where no point can hide it.
+    axis.legend(loc="upper left", bbox_to_anchor=(0, -0.16), fontsize=8)
 
 
 def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) -> None:
