@@ -268,3 +268,10 @@ def test_the_monitor_foretells_memory_while_it_has_not_come() -> None:
     monitor.tell(Look(20_000, 1500, 2048))
     monitor.tell(Look(30_000, 1500, 2048))
     assert monitor.tell(Look(40_000, 1500, 2048)).forecast is None
+
+
+def test_whole_numbers_of_any_kind_are_compared_by_value() -> None:
+    monitor = tc.Monitor([[0, 1], [255, 3], [255, 3]])
+    assert monitor.observe(1, [[0, 1], [300, 2], [-1, 4]]).copy_rate == pytest.approx(1 / 3)
+    assert monitor.observe(2, np.array([[255, 3], [0, 3]], dtype=np.int64)).copy_rate == 0.5
+    assert tc.Monitor([[True, False], [True, True]]).observe(1, torch.tensor([[1, 0], [0, 0]])).copy_rate == 0.5

@@ -34,7 +34,14 @@ class Exact(Criterion):
     """Equal in every entry."""
 
     def found(self, samples: Rows, train: Rows) -> Flags:
-        return np.isin(byte_keys(samples), byte_keys(train))
+        kind = np.promote_types(samples.dtype, train.dtype)
+        # The samples are the few: they are sorted, and the training rows looked up among them.
+        few, place = np.unique(byte_keys(samples.astype(kind, copy=False)), return_inverse=True)
+        keys = byte_keys(train.astype(kind, copy=False))
+        at = np.minimum(np.searchsorted(few, keys), len(few) - 1)
+        hit = np.zeros(len(few), dtype=np.bool_)
+        hit[at[few[at] == keys]] = True
+        return hit[place]
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,12 @@ def tiles(samples: Rows, cost: int) -> Iterator[Rows]:
     return (samples[begin : begin + size] for begin in range(0, len(samples), size))
 
 
+def distinct(rows: Rows) -> Rows:
+    """Every row once."""
+    _, first = np.unique(byte_keys(rows), return_index=True)
+    return rows[first]
+
+
 def byte_keys(rows: Rows) -> npt.NDArray[np.void]:
     """One key a row, equal where the rows are; −0.0 is 0.0."""
     plain = np.ascontiguousarray(rows + 0.0 if rows.dtype.kind == "f" else rows)
@@ -116,14 +129,19 @@ def byte_keys(rows: Rows) -> npt.NDArray[np.void]:
 
 
 def as_rows(values: Any, name: str) -> Rows:
-    """Rows (n, entries) of whole numbers (int64) or fractions (float64); a missing value is an error, never a miss."""
+    """Rows (n, entries) of fractions (float64) or of whole numbers, in as few bytes as they need.
+
+    What could be a missing value is refused, never counted as no copy.
+    """
     array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
     if array.dtype.kind not in "iubf":
         raise UserError(f"{name}: dtype {array.dtype} is not allowed; give whole numbers or fractions")
     if array.ndim < 2 or array.size == 0:
         raise UserError(f"{name}: shape {array.shape} is not allowed; give at least one row, as (n, entries)")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise UserError(f"{name}: a value is NaN or infinite; a sample that is missing must not count as no copy")
-    return np.ascontiguousarray(
-        array.reshape(len(array), -1), dtype=np.float64 if array.dtype.kind == "f" else np.int64
-    )
+    flat = array.reshape(len(array), -1)
+    if array.dtype.kind == "f":
+        if not np.isfinite(flat).all():
+            raise UserError(f"{name}: a value is NaN or infinite; a sample that is missing must not count as no copy")
+        return np.ascontiguousarray(flat, dtype=np.float64)
+    least = np.result_type(*(np.min_scalar_type(int(end)) for end in (flat.min(), flat.max())))
+    return np.ascontiguousarray(flat, dtype=least)

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from twoclocks.clocks.copies import CRITERIA, Criterion, Exact, as_rows
+from twoclocks.clocks.copies import CRITERIA, Criterion, Exact, as_rows, distinct
 from twoclocks.clocks.forecast import Forecast, forecast_run
 from twoclocks.clocks.looks import least_samples, rate_bounds
 from twoclocks.clocks.settings import PLAIN, POLICIES, ClockSettings, Policy, Series
@@ -94,7 +94,7 @@ class Monitor:
         if rule is not None:
             rule.is_valid(train)  # its shape must fit, and the error should come now
         self.criterion = criterion_of(copies)
-        self._train = np.unique(as_rows(train, "train"), axis=0)
+        self._train = distinct(as_rows(train, "train"))
         self.criterion.check(self._train)
         self.copy_chance = self._chance(held_out)
         self._level = self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the midst of training
@@ -111,10 +111,11 @@ class Monitor:
         rows = as_rows(values, name)
         if rows.shape[1] != self._train.shape[1]:
             raise UserError(f"{name}: rows of {rows.shape[1]} entries, the training set has {self._train.shape[1]}")
-        if rows.dtype != self._train.dtype:
-            kinds = {"i": "whole numbers", "f": "fractions"}
-            fix = "decode both to symbols, or give both as fractions"
-            raise UserError(f"{name}: {kinds[rows.dtype.kind]}, the training set is not; {fix}")
+        if (rows.dtype.kind == "f") != (self._train.dtype.kind == "f"):
+            kind = "fractions" if rows.dtype.kind == "f" else "whole numbers"
+            raise UserError(
+                f"{name}: {kind}, the training set is not; decode both to symbols, or give both as fractions"
+            )
         return rows
 
     def observe(
@@ -242,7 +243,7 @@ class Monitor:
         return {"format": FORMAT, "about": self._about(), "looks": looks}
 
     def _about(self) -> dict[str, Any]:
-        train = hashlib.sha256(np.ascontiguousarray(self._train).tobytes()).hexdigest()
+        train = hashlib.sha256(self._train.tobytes()).hexdigest()
         plain = {"copies": str(self.criterion), "rule": None if self.rule is None else str(self.rule)}
         return {"train": train, "settings": to_mapping(self.settings), **plain}
 
