@@ -72,6 +72,49 @@ def slope(pairs: list[tuple[int, Onset]]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> None:
+    covered, foreseen = [], []
+    for seed in range(150):
+        sizes, onsets, _ = simulate(seed, end=15_000, repeats=2)
+        law = fit_law(sizes, onsets)
+        covered.append(law.alpha_ci[0] <= 1.0 <= law.alpha_ci[1])
+        new = 30.0 * 8192 * math.exp(0.25 * np.random.default_rng((seed, 1)).standard_normal())
+        low, high = law.predict_interval(8192)
+        foreseen.append(low <= new <= high)
+    assert np.mean(covered) > 0.9 and np.mean(foreseen) > 0.9
+
+
+def test_runs_that_say_nothing_do_not_sharpen_the_law() -> None:
+    sizes, onsets, _ = simulate(3, end=10**6, repeats=1)
+    empty = [Onset(0, math.inf, "right-censored")] * 30
+    alone, crowd = fit_law(sizes, onsets), fit_law([*sizes, *SIZES * 5], [*onsets, *empty])
+    assert crowd.alpha_ci == pytest.approx(alone.alpha_ci, abs=0.02)
+    assert crowd.predict_interval(4096) == pytest.approx(alone.predict_interval(4096), rel=0.05)
+
+
+def test_a_censored_run_far_from_the_others_is_heard() -> None:
+    """Three runs on a line and one that lasted ten times longer: the search must not stay on the line."""
+    near = [Onset(10 * n * 0.999, 10 * n * 1.001, "observed") for n in (64, 128, 256)]
+    law = fit_law([64, 128, 256, 512], [*near, Onset(51_200, math.inf, "right-censored")])
+    assert law.scatter > 0.3 and law.alpha > 1.3
+    regression = Regression(
+        np.column_stack([np.ones(4), np.log([0.5, 1, 2, 4])]),
+        *log_intervals([*near, Onset(51_200, math.inf, "right-censored")]),
+    )
+    best = regression.fit()
+    for start in ((8.0, 1.0, 0.0), (6.0, 2.0, 1.0), (7.0, 0.0, -1.0)):
+        assert regression.fit(start=np.array(start))[0] > best[0] - 1e-3
+
+
+def test_the_median_is_the_median_in_both_families() -> None:
+    rng = np.random.default_rng(5)
+    sizes = [100] * 150 + [200] * 150 + [400] * 150 + [800] * 150
+    times = [10 * n * (-math.log(rng.random())) ** 0.6 for n in sizes]
+    onsets = [Onset(0.99 * time, 1.01 * time, "observed") for time in times]
+    law = fit_law(sizes, onsets, "Weibull")
+    assert law.predict(200) == pytest.approx(2000 * math.log(2) ** 0.6, rel=0.05)
+
+
 def test_intervals_are_no_wider_than_least_squares_would_make_them() -> None:
     widths = []
     for seed in range(40):
@@ -99,8 +142,9 @@ def test_fit_is_that_of_lifelines(family: Family) -> None:
     law = fit_law(sizes, onsets, family)
     name, rest = ("mu_", "sigma_") if family == "log-normal" else ("lambda_", "rho_")
     assert law.alpha == pytest.approx(float(fitter.params_[name, "x"]), abs=2e-3)
-    assert math.log(law.a) == pytest.approx(float(fitter.params_[name, "Intercept"]), abs=2e-2)
     scale = math.exp(float(fitter.params_[rest, "Intercept"]))
+    median = 0.0 if family == "log-normal" else math.log(math.log(2)) / scale  # ours is that of the median
+    assert math.log(law.a) == pytest.approx(float(fitter.params_[name, "Intercept"]) + median, abs=2e-2)
     assert law.scatter == pytest.approx(scale if family == "log-normal" else 1 / scale, rel=0.02)
 
 
@@ -140,6 +184,12 @@ FOUR = [64, 128, 256, 512]
         ([64, 128, 256], [Onset(1, 2, "observed")] * 3, "at least 4 sizes"),
         ([], [], "positive"),
         (FOUR, [Onset(9, math.inf, "right-censored")] * 4, "not identified"),
+        (
+            FOUR,
+            [*[Onset(9, math.inf, "right-censored")] * 2, *[Onset(1, 2, "observed")] * 2],
+            "observed at 2 sizes only",
+        ),
+        ([1000, 1001, 1002, 1003], [Onset(10.0**k, 2 * 10.0**k, "observed") for k in range(4)], "no law fits"),
         (FOUR, [Onset(1, 2, "observed")] * 2, "one a size"),
         (FOUR, [Onset(0, 0, "left-censored"), *[Onset(1, 2, "observed")] * 3], "step 0"),
         (FOUR, [10, 20, 30, 40], "Onset objects"),

@@ -82,5 +82,8 @@ def test_change_points_are_found_where_they_are_and_nowhere_else() -> None:
     alarms = [change_point(steps, rng.binomial(500, 0.03, 60), 500).seen for _ in range(300)]
     assert np.mean(alarms) <= 0.05
     rises = [change_point(steps, rng.binomial(500, np.where(steps < 31, 0.03, 0.12)), 500) for _ in range(100)]
-    assert np.mean([abs(one.upper - 31) <= 1 for one in rises]) >= 0.95
+    assert np.mean([one.lower <= 30 < one.upper and one.upper - one.lower <= 3 for one in rises]) >= 0.95
+    for after in (0.045, 0.06):  # small changes are noticed late and located badly; the interval knows
+        found = [change_point(steps, rng.binomial(500, np.where(steps < 31, 0.03, after)), 500) for _ in range(150)]
+        assert np.mean([one.lower <= 30 < one.upper for one in found if one.seen]) >= 0.85
     assert not change_point(steps, rng.binomial(500, np.where(steps < 31, 0.12, 0.03)), 500).seen  # it fell

@@ -93,6 +93,8 @@ def test_observations_from_step_zero_on_work() -> None:
         (np.full((3, 24), np.inf), "infinite"),
         (np.full((3, 24), 0.5), "fractions"),
         (np.full((3, 24), None), "dtype object"),
+        (np.ma.masked_all((3, 24), dtype=int), "masked"),
+        ([[0, 1], [1]], "no array"),
         (lambda: np.full((3, 24), np.nan), "NaN"),
         (np.zeros((0, 24), dtype=int), "at least one row"),
         (np.zeros((3, 23), dtype=int), "24"),
@@ -147,7 +149,7 @@ def test_peeking_at_every_step_keeps_the_error_rate() -> None:
 
 def test_caution_wants_enough_samples_and_says_how_many() -> None:
     monitor = tc.Monitor(train=TRAIN, policy="caution")
-    with pytest.raises(UserError, match=r"samples: 10 at look 1; .* give at least 36"):
+    with pytest.raises(UserError, match=r"samples: 10 are too few; .* give at least 36"):
         monitor.observe(1, TRAIN[:10])
     assert monitor.last_step is None
 
@@ -232,7 +234,7 @@ def test_state_goes_through_a_file_and_fits_its_training_set_only(tmp_path: Path
         first.observe(step, mixture(step, 0.95, 0.3), 0.5, 0.6)
     first.save(tmp_path / "state.json")
     second.load(tmp_path / "state.json")
-    a, b = first.observe(4, mixture(4, 0.95, 0.3)), second.observe(4, mixture(4, 0.95, 0.3))
+    a, b = (monitor.observe(4, mixture(4, 0.95, 0.3), 0.5, 0.6) for monitor in (first, second))
     assert a.clocks == b.clocks and a.stop and a.copy_rate_ci == b.copy_rate_ci and first.state() == second.state()
     with pytest.raises(UserError, match="its train is"):
         tc.Monitor(TRAIN[:30], RULE).load(tmp_path / "state.json")
@@ -243,6 +245,108 @@ def test_state_goes_through_a_file_and_fits_its_training_set_only(tmp_path: Path
             second.load(bad)
     with pytest.raises(UserError, match="not the state"):
         second.load_state({"looks": []})
+    for looks in ([{"step": 3}], [vars(Look(2, 0, 9, 1)), vars(Look(1, 0, 9, 1))], None):
+        with pytest.raises(UserError, match="damaged"):
+            second.load_state({**first.state(), "looks": looks})
+    assert second.state() == first.state()  # what was refused changed nothing
+    own, again = (tc.Monitor(TRAIN, copies=Distance(own_distance, 0.5)) for _ in range(2))
+    own.observe(1, TRAIN)
+    again.load_state(own.state())
+    with pytest.raises(UserError, match="copy_chance"):
+        tc.Monitor(TRAIN, copies=Distance(own_distance, 0.5), held_out=RULE.sample(50, 1)).load_state(own.state())
+
+
+def own_distance(samples: np.ndarray, train: np.ndarray) -> np.ndarray:
+    return (samples[:, None] != train).sum(-1)
+
+
+def test_the_policy_is_the_settings_unless_it_is_given() -> None:
+    assert tc.Monitor(TRAIN).policy == "memory"
+    assert tc.Monitor(TRAIN, settings=ClockSettings(stop="caution")).policy == "caution"
+    assert tc.Monitor(TRAIN, settings=ClockSettings(stop="caution"), policy="never").policy == "never"
+
+
+def test_the_chance_level_counts_everywhere() -> None:
+    """Copies at the rate of chance, 5%, under a threshold of chance + 3%: no memory, no stop, no forecast of any."""
+    rng = np.random.default_rng(8)
+    held_out = torch.cat([TRAIN[:25].repeat(4, 1), RULE.sample(1900, 9)])
+    settings = ClockSettings(memory_threshold=0.03, above_chance=True)
+    for policy in ("memory", "caution"):
+        monitor = tc.Monitor(TRAIN, RULE, settings, held_out=held_out, policy=policy)  # type: ignore[arg-type]
+        assert monitor.copy_chance == pytest.approx(0.05, abs=0.02)
+        for step in range(1, 12):
+            decision = monitor.tell(Look(step, int(rng.binomial(4000, monitor.copy_chance)), 4000, 3990))
+        assert not decision.stop and decision.phase == "rule" and decision.forecast is not None
+        assert decision.forecast.high == float("inf") and decision.clocks.memory.threshold == monitor.copy_chance + 0.03
+
+
+def test_near_copies_by_chance_are_measured_with_a_rule_and_warned_of_without(caplog: pytest.LogCaptureFixture) -> None:
+    settings = ClockSettings(above_chance=True)
+    near = tc.Monitor(TRAIN, RULE, settings, copies=Hamming(2))
+    truth = (RULE.sample(4096, 5)[:, None] != TRAIN[None]).sum(-1).amin(1) <= 2
+    assert near.copy_chance == pytest.approx(float(truth.float().mean()), abs=0.02)
+    with caplog.at_level("WARNING", logger="twoclocks"):
+        tc.Monitor(TRAIN, copies=Hamming(2))
+    assert "give held_out" in caplog.text
+    assert "up to 2 entries" in (near.tell(Look(1, 0, 4000, 0)).clocks.memory.definition or "")
+
+
+def test_fractions_of_two_widths_are_compared_in_the_narrower() -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (40, 12)) / 255
+    for given in (pixels.astype(np.float32), torch.tensor(pixels, dtype=torch.float32)):
+        for copies in ("exact", "hamming"):
+            assert tc.Monitor(pixels, copies=copies).observe(1, given).copy_rate == 1
+            assert tc.Monitor(given, copies=copies).observe(1, pixels).copy_rate == 1
+    coarse = torch.tensor(pixels).bfloat16()
+    assert tc.Monitor(coarse).observe(1, coarse).copy_rate == 1
+
+
+def test_the_ratio_is_exact_far_from_zero() -> None:
+    rng = np.random.default_rng(2)
+    train = 1e8 + rng.normal(size=(60, 8))
+    copies = train + 1e-3 * rng.normal(size=train.shape)
+    assert Ratio().found(copies, train).all() and Ratio().found(1e8 + rng.normal(size=(60, 8)), train).mean() < 0.3
+
+
+def test_losses_as_single_numbers_give_an_onset_without_bounds_and_must_always_come() -> None:
+    monitor = tc.Monitor(TRAIN)
+    for step in range(1, 6):
+        decision = monitor.observe(step, TRAIN[:1], 1.0, 1.0 + 0.03 * step)
+    assert decision.clocks.gap is not None and str(decision.clocks.gap) == "1–2"
+    assert "no bounds" in (decision.clocks.gap.definition or "")
+    with pytest.raises(UserError, match="every look or at none"):
+        monitor.observe(9, TRAIN)
+
+
+def test_what_is_refused_leaves_no_trace_and_numpy_counts_can_be_stored(tmp_path: Path) -> None:
+    monitor = tc.Monitor(TRAIN)
+    for bad in (Look(1, 0, 10, gap=0.1, gap_error=-1.0), Look(1, 0.5, 10), Look(1, 0, 10, gap=float("inf"))):  # type: ignore[arg-type]
+        with pytest.raises(UserError, match="look"):
+            monitor.tell(bad)
+    monitor.tell(Look(np.int64(1), np.int64(2), np.int64(10)))  # type: ignore[arg-type]
+    monitor.save(tmp_path / "state.json")
+
+
+def test_training_rows_that_break_the_rule_and_odd_rules_are_refused() -> None:
+    with pytest.raises(UserError, match="1 rows break the rule"):
+        tc.Monitor(torch.cat([TRAIN, 1 - TRAIN[:1] * 0 - torch.eye(24, dtype=torch.long)[:1]]), RULE)
+
+    class Odd:
+        def is_valid(self, x: object) -> np.ndarray:
+            return np.array([True])
+
+        def copy_chance(self, n: int) -> float:
+            return 0.0
+
+    with pytest.raises(UserError, match="one value each"):
+        tc.Monitor(TRAIN, Odd()).observe(1, TRAIN)
+
+
+def test_without_a_rule_nothing_is_called_empty() -> None:
+    monitor = tc.Monitor(TRAIN)
+    for step in range(4):
+        decision = monitor.observe(step, TRAIN)
+    assert decision.clocks.verdict == "unknown"
 
 
 def test_counts_that_cannot_be_are_refused() -> None:

@@ -5,8 +5,9 @@ from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.copies import Distance, Exact, Hamming, Ratio
 from twoclocks.clocks.forecast import Forecast, forecast_run, forecast_size, gap_prior
 from twoclocks.clocks.law import Law, fit_law
-from twoclocks.clocks.monitor import Decision, Look, Monitor
+from twoclocks.clocks.monitor import Decision, Monitor
 from twoclocks.clocks.onset import Onset, gap_onset, onset
+from twoclocks.clocks.record import Look
 from twoclocks.clocks.seeds import VarianceSplit, variance_split
 from twoclocks.clocks.settings import ClockSettings, Series
 from twoclocks.clocks.window import Clocks

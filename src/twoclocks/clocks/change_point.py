@@ -15,29 +15,30 @@ from twoclocks.clocks.onset import Numbers, Onset, checked_series
 Floats = npt.NDArray[np.float64]
 
 
-def change_point(steps: Numbers, hits: Numbers, trials: int | Numbers, confidence: float = 0.95) -> Onset:
+def change_point(
+    steps: Numbers, hits: Numbers, trials: int | Numbers, confidence: float = 0.95, what: str = "rate"
+) -> Onset:
     """The evaluation from which the rate is higher than before, found when the likelihood ratio first says so.
 
     At every look all ways to cut the curve so far into two constant rates are compared with one rate; the alarm
-    is corrected for cuts and looks. The change is put where the likelihood is largest at the alarm, so that later
-    growth does not drag it along; the interval is that of the evaluations around it.
+    is corrected for cuts and looks. The interval holds all cuts that are about as likely as the best one at the alarm,
+    so that later growth does not drag it along. Without an alarm nothing is claimed: right-censored from 0 on.
 
     >>> found = change_point([1, 2, 3, 4, 5], [2, 1, 2, 60, 70], 1000)
     >>> (found.lower, found.upper, found.first_crossing)
     (3.0, 4.0, 4.0)
     """
     step, hit, trial = checked_series(steps, hits, trials)
-    words = f"change of rate, bounds of {confidence:.4g}"
+    words = f"change of {what}, bounds of {confidence:.4g}"
     about: dict[str, Any] = {"definition": words}
     permitted = tails(len(step), confidence)
     for last in range(1, len(step)):
         gain = rises(hit[: last + 1], trial[: last + 1])
-        cut = int(np.argmax(gain))
-        if gain[cut] > chdtri(1, permitted[last] / last):  # ``last`` cuts are compared at this look
-            begin = cut + 1
+        if gain.max() > chdtri(1, permitted[last] / last):  # ``last`` cuts are compared at this look
+            likely = np.flatnonzero(gain >= gain.max() - chdtri(1, 1 - confidence))
             about["first_crossing"] = float(step[last])  # the look at which it was noticed
-            return Onset(float(step[begin - 1]), float(step[begin]), "observed", **about)
-    return Onset(float(step[-1]), math.inf, "right-censored", **about)
+            return Onset(float(step[likely[0]]), float(step[likely[-1] + 1]), "observed", **about)
+    return Onset(0.0, math.inf, "right-censored", **about)
 
 
 def rises(hit: Floats, trial: Floats) -> Floats:

@@ -14,11 +14,17 @@ from twoclocks.core.errors import SettingError, UserError
 
 Rows = npt.NDArray[Any]  # (n, entries): whole numbers or fractions
 Flags = npt.NDArray[np.bool_]
-TILE = 1 << 24  # entries compared at once: memory stays bounded whatever the training set
+TILE = 1 << 24  # entries compared at once
+PIECE = 1 << 10  # training rows compared at once: memory stays bounded whatever the training set
 
 
 class Criterion(ABC):
     """Tells copies of training rows from other samples."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What counts as a copy, in words that are the same in every process."""
 
     @abstractmethod
     def found(self, samples: Rows, train: Rows) -> Flags:
@@ -33,8 +39,12 @@ class Criterion(ABC):
 class Exact(Criterion):
     """Equal in every entry."""
 
+    @property
+    def name(self) -> str:
+        return "copies"
+
     def found(self, samples: Rows, train: Rows) -> Flags:
-        kind = np.promote_types(samples.dtype, train.dtype)
+        kind = common(samples.dtype, train.dtype)
         # The samples are the few: they are sorted, and the training rows looked up among them.
         few, place = np.unique(byte_keys(samples.astype(kind, copy=False)), return_inverse=True)
         keys = byte_keys(train.astype(kind, copy=False))
@@ -50,6 +60,10 @@ class Hamming(Criterion):
 
     most: int = 1
 
+    @property
+    def name(self) -> str:
+        return f"copies up to {self.most} entries"
+
     def __post_init__(self) -> None:
         if not isinstance(self.most, int) or self.most < 0:
             raise SettingError("most", self.most, "use a whole number of at least 0")
@@ -59,8 +73,14 @@ class Hamming(Criterion):
             raise SettingError("most", self.most, f"rows have {train.shape[1]} entries; every sample would be a copy")
 
     def found(self, samples: Rows, train: Rows) -> Flags:
-        done = [((part[:, None, :] != train[None]).sum(-1) <= self.most).any(1) for part in tiles(samples, train.size)]
-        return np.concatenate(done)
+        kind = common(samples.dtype, train.dtype)
+        samples, train = samples.astype(kind, copy=False), train.astype(kind, copy=False)
+        hit = np.zeros(len(samples), dtype=np.bool_)
+        for begin, rows in tiles(samples, min(len(train), PIECE) * train.shape[1]):
+            for first in range(0, len(train), PIECE):
+                near = (rows[:, None, :] != train[None, first : first + PIECE]).sum(-1) <= self.most
+                hit[begin : begin + len(rows)] |= near.any(1)
+        return hit
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,10 @@ class Ratio(Criterion):
     """Far nearer (Euclid) to one training row than to any other: distances in a ratio below ``below``."""
 
     below: float = 1 / 3
+
+    @property
+    def name(self) -> str:
+        return f"copies by a distance ratio below {self.below:.3g}"
 
     def __post_init__(self) -> None:
         if not 0 < self.below <= 1:
@@ -78,16 +102,17 @@ class Ratio(Criterion):
             raise UserError(f"train: {len(train)} different rows; the ratio needs a nearest and a second nearest")
 
     def found(self, samples: Rows, train: Rows) -> Flags:
-        fixed = train.astype(np.float64)
+        centre = train.mean(0, dtype=np.float64)  # squares of numbers far from zero would drown the differences
+        fixed = train - centre
         squares = (fixed**2).sum(1)
-        done = []
-        for part in tiles(samples.astype(np.float64), len(train)):
+        hit = np.zeros(len(samples), dtype=np.bool_)
+        for begin, rows in tiles(samples, len(train)):
+            part = rows - centre
             distance = np.maximum((part**2).sum(1)[:, None] + squares - 2 * part @ fixed.T, 0.0)
             close = np.argpartition(distance, 1, axis=1)[:, :2]
-            # Differences of large squares are inexact: the two that matter are computed anew.
-            two = np.sort(((part[:, None, :] - fixed[close]) ** 2).sum(-1), axis=1)
-            done.append(two[:, 0] < self.below**2 * two[:, 1])
-        return np.concatenate(done)
+            two = np.sort(((part[:, None, :] - fixed[close]) ** 2).sum(-1), axis=1)  # exact for the two that matter
+            hit[begin : begin + len(rows)] = two[:, 0] < self.below**2 * two[:, 1]
+        return hit
 
 
 @dataclass(frozen=True)
@@ -96,6 +121,11 @@ class Distance(Criterion):
 
     function: Callable[[Rows, Rows], Any]
     below: float
+
+    @property
+    def name(self) -> str:
+        own = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        return f"copies by {own} below {self.below:g}"
 
     def found(self, samples: Rows, train: Rows) -> Flags:
         distance = np.asarray(self.function(samples, train), dtype=np.float64)
@@ -110,10 +140,15 @@ class Distance(Criterion):
 CRITERIA: dict[str, Criterion] = {"exact": Exact(), "hamming": Hamming(), "ratio": Ratio()}
 
 
-def tiles(samples: Rows, cost: int) -> Iterator[Rows]:
-    """Pieces of the samples, so that a piece times ``cost`` stays bounded."""
+def tiles(samples: Rows, cost: int) -> Iterator[tuple[int, Rows]]:
+    """Pieces of the samples with where they begin, so that a piece times ``cost`` stays bounded."""
     size = max(1, TILE // max(cost, 1))
-    return (samples[begin : begin + size] for begin in range(0, len(samples), size))
+    return ((begin, samples[begin : begin + size]) for begin in range(0, len(samples), size))
+
+
+def common(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """In which two arrays are compared: the narrower of two widths of fractions, since the wider was rounded to it."""
+    return min(a, b, key=lambda kind: kind.itemsize) if a.kind == b.kind == "f" else np.promote_types(a, b)
 
 
 def distinct(rows: Rows) -> Rows:
@@ -129,11 +164,11 @@ def byte_keys(rows: Rows) -> npt.NDArray[np.void]:
 
 
 def as_rows(values: Any, name: str) -> Rows:
-    """Rows (n, entries) of fractions (float64) or of whole numbers, in as few bytes as they need.
+    """Rows (n, entries) of fractions, as wide as they are, or of whole numbers, in as few bytes as they need.
 
     What could be a missing value is refused, never counted as no copy.
     """
-    array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    array = as_array(values, name)
     if array.dtype.kind not in "iubf":
         raise UserError(f"{name}: dtype {array.dtype} is not allowed; give whole numbers or fractions")
     if array.ndim < 2 or array.size == 0:
@@ -142,6 +177,19 @@ def as_rows(values: Any, name: str) -> Rows:
     if array.dtype.kind == "f":
         if not np.isfinite(flat).all():
             raise UserError(f"{name}: a value is NaN or infinite; a sample that is missing must not count as no copy")
-        return np.ascontiguousarray(flat, dtype=np.float64)
+        return np.ascontiguousarray(flat)
     least = np.result_type(*(np.min_scalar_type(int(end)) for end in (flat.min(), flat.max())))
     return np.ascontiguousarray(flat, dtype=least)
+
+
+def as_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """A numpy array of lists, arrays or tensors; half-precision fractions that numpy lacks are widened."""
+    if hasattr(values, "detach"):
+        tensor = values.detach().cpu()
+        values = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
+    if np.ma.is_masked(values):
+        raise UserError(f"{name}: some values are masked; a sample that is missing must not count as no copy")
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{name}: it is no array ({error}); give rows of one length") from None

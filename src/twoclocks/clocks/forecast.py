@@ -87,9 +87,10 @@ def forecast_run(
     # A quantile among the last tenth of the grid is made by where the grid ends, not by data.
     ends = [math.inf if end > math.exp(grid[0] + 0.9 * (grid[-1] - grid[0])) else end for end in ends]
     basis = "copies so far" if prior is None else f"copies so far and {prior[1]}"
-    open_ended = math.isinf(ends[2])  # then the middle is made by the prior too
-    low = min(ends[0], float(step[-1]) * AHEAD)
-    return Forecast(math.inf if open_ended else ends[1], low, ends[2], level, basis)
+    if math.isinf(ends[2]) and prior is None:
+        # Then the other quantiles are made by the grid too. All that is known is that it has not come yet.
+        return Forecast(math.inf, float(step[-1]), math.inf, level, basis)
+    return Forecast(math.inf if math.isinf(ends[2]) else ends[1], min(ends[0], ends[1]), ends[2], level, basis)
 
 
 def likelihood(x: Floats, hit: Floats, trial: Floats, grid: Floats, threshold: float, chance: float) -> Floats:
@@ -127,6 +128,8 @@ def gap_prior(gap: Onset, pilots: Sequence[tuple[Onset, Onset]]) -> tuple[Prior,
 
     While the gap has not opened, all that is known is that it opens later than ``gap.lower``.
     """
+    if gap.seen and gap.upper == 0:
+        raise UserError("gap: it was open at step 0, before training; that foretells nothing")
     known = [(a, b) for a, b in pilots if a.estimate is not None and b.estimate is not None]
     ratios = [math.log((b.estimate or 0) / (a.estimate or 1)) for a, b in known]
     widths = [math.log(one.upper / one.lower) for pair in [*known, (gap, gap)] for one in pair if one.estimate]

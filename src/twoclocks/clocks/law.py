@@ -17,6 +17,7 @@ from twoclocks.core.errors import SettingError, UserError
 
 Floats = npt.NDArray[np.float64]
 SIZES = 4  # different training-set sizes that a law needs
+DEFINITE = 3  # of them with an onset that was observed: two points lie on every line
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Law:
 
     def predict(self, n: float) -> float:
         """Median onset at training-set size n."""
-        return float(self.a * n**self.alpha)
+        return math.exp(min(math.log(self.a) + self.alpha * math.log(n), 700.0))
 
     def predict_interval(self, n: float, level: float = 0.95) -> tuple[float, float]:
         """Where the onset of one new run of this size lies with probability ``level``."""
@@ -48,12 +49,14 @@ class Law:
             raise SettingError("level", level, "use a number between 0 and 1")
         if self.family != "log-normal":
             raise UserError(f"family: intervals of new runs are made for log-normal laws, not {self.family}")
-        spare = max(self.points - 2, 1)
+        definite = self.points - self.censored
+        spare = max(definite - 2, 1)
         at = np.array([1.0, math.log(n) - self.centre])
-        variance = self.scatter**2 * self.points / spare + float(at @ np.array(self.covariance) @ at)
+        # The likelihood's variance is too small by the degrees of freedom that the fit used up.
+        variance = (self.scatter**2 + float(at @ np.array(self.covariance) @ at)) * definite / spare
         reach = float(stdtrit(spare, (1 + level) / 2)) * math.sqrt(variance)
         middle = self.predict(n)
-        return middle * math.exp(-reach), middle * math.exp(reach)
+        return middle * math.exp(-min(reach, 700.0)), middle * math.exp(min(reach, 700.0))
 
     def as_json(self) -> dict[str, Any]:
         low, high = self.alpha_ci
@@ -91,18 +94,21 @@ def fit_checked(sizes: Sequence[int], onsets: Sequence[Onset], family: Family, d
     regression = Regression(design, *log_intervals(onsets), family)
     best = regression.fit()
     shift, alpha, log_scatter = best[1]
-    a = math.exp(shift - alpha * centre)
-    if not np.isfinite([a, alpha]).all():
-        raise UserError("onsets: the fit did not converge; check for onsets that contradict each other")
+    if family == "Weibull":  # of which the location is not the median
+        shift += math.log(math.log(2)) * math.exp(log_scatter)
+    log_a = shift - alpha * centre
+    if not np.isfinite([best[0], log_a, alpha]).all() or abs(log_a) > 600:
+        fix = "check for onsets that contradict each other, or sizes that are nearly the same"
+        raise UserError(f"onsets: no law fits them (exponent {alpha:.3g}); {fix}")
     spread = regression.covariance(best[1])
     return Law(
-        a=a,
+        a=math.exp(log_a),
         alpha=float(alpha),
         alpha_ci=regression.interval(1, best),
         scatter=math.exp(log_scatter),
         points=len(onsets),
-        censored=sum(one.status != "observed" for one in onsets),
-        r_squared=explained(design @ best[1][:-1], onsets),
+        censored=len(onsets) - regression.definite,
+        r_squared=explained(shift + alpha * design[:, 1], onsets),
         sizes=tuple(sorted({int(n) for n in sizes})),
         definition=definition,
         family=family,
@@ -145,6 +151,7 @@ def check_points(sizes: Sequence[int], onsets: Sequence[Onset], least: int = SIZ
     if any(one.upper == 0 for one in onsets):
         raise UserError("onsets: one lies at step 0, before training; a power law cannot hold it")
     definite = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
-    if len(definite) < 2:
-        raise UserError(f"onsets: observed at {len(definite)} sizes only, the slope is not identified; run longer")
+    if len(definite) < min(DEFINITE, least):
+        fix = f"observed at {len(definite)} sizes only, the slope is not identified; run longer"
+        raise UserError(f"onsets: {fix} (at least {min(DEFINITE, least)})")
     return definitions[0] if definitions else None

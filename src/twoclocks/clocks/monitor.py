@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from twoclocks.clocks.copies import CRITERIA, Criterion, Exact, as_rows, distinct
+from twoclocks.clocks.copies import CRITERIA, Criterion, Exact, as_array, as_rows, distinct
 from twoclocks.clocks.forecast import Forecast, forecast_run
 from twoclocks.clocks.looks import least_samples, rate_bounds
+from twoclocks.clocks.record import Look, Record
 from twoclocks.clocks.settings import PLAIN, POLICIES, ClockSettings, Policy, Series
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
@@ -23,6 +25,9 @@ from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 
 Phase = Literal["untrained", "rule", "memorizing"]
 FORMAT = 1  # of the stored state
+CHANCE_SAMPLES = 4096  # true samples on which a chance level is estimated where it has no formula
+
+log = logging.getLogger("twoclocks")
 
 
 @dataclass(frozen=True)
@@ -46,25 +51,13 @@ class Decision:
         return self.ahead()
 
 
-@dataclass(frozen=True)
-class Look:
-    """What was counted at one step."""
-
-    step: int
-    copied: int
-    trials: int
-    valid: int | None = None
-    gap: float | None = None
-    gap_error: float = 0.0
-
-
 class Monitor:
     """Watches samples for copies of the training set and, given a rule, for validity; given losses, their gap.
 
     ``train`` and ``samples`` are arrays (n, *shape) of whole numbers or of fractions. ``copies`` says what a copy is:
     "exact", "hamming", "ratio", or a criterion of ``twoclocks.clocks.copies``. ``held_out``: real samples that were
     not trained on, whose rate of copies is the chance level; a rule knows it without them. ``policy`` says when to
-    stop (``POLICIES``).
+    stop (``POLICIES``); by default as the settings say, or else "memory".
 
     >>> monitor = Monitor(train=[[0, 1, 1], [1, 0, 1]])
     >>> monitor.observe(100, [[0, 1, 1], [1, 1, 1]]).copy_rate
@@ -79,32 +72,43 @@ class Monitor:
         *,
         copies: str | Criterion = "exact",
         held_out: Any | None = None,
-        policy: Policy = "memory",
+        policy: Policy | None = None,
     ) -> None:
-        self.rule, self.policy = rule, policy
+        self.rule = rule
         self.settings = settings if settings is not None else ClockSettings()
         if rule is not None and not callable(getattr(rule, "is_valid", None)):
             raise UserError(f"rule: {rule!r} is not a rule; make one with tc.rules.create")
         if not isinstance(self.settings, ClockSettings):
             raise UserError(f"settings: {self.settings!r} is not allowed; use tc.clocks.ClockSettings(…)")
-        if policy not in get_args(Policy):
-            raise UnknownNameError("policy", policy, POLICIES)
-        if policy == "rule" and rule is None:
-            raise SettingError("policy", policy, "it needs a rule; give one, or use memory or caution")
-        if rule is not None:
-            rule.is_valid(train)  # its shape must fit, and the error should come now
+        self.policy = self._policy(policy)
+        if rule is not None and not (valid := np.asarray(rule.is_valid(train))).all():
+            raise UserError(f"train: {int((~valid).sum())} rows break the rule; remove them, or leave the rule out")
         self.criterion = criterion_of(copies)
         self._train = distinct(as_rows(train, "train"))
         self.criterion.check(self._train)
         self.copy_chance = self._chance(held_out)
         self._level = self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the midst of training
-        self._looks: list[Look] = []
+        self._record = Record(with_rule=rule is not None)
+
+    def _policy(self, given: Policy | None) -> Policy:
+        chosen = given if given is not None else self.settings.stop if self.settings.stop != "never" else "memory"
+        if chosen not in get_args(Policy):
+            raise UnknownNameError("policy", chosen, POLICIES)
+        if chosen == "rule" and self.rule is None:
+            raise SettingError("policy", chosen, "it needs a rule; give one, or use memory or caution")
+        return chosen
 
     def _chance(self, held_out: Any | None) -> float | None:
+        """How often a true sample would count as a copy; None where nobody can know, which then counts as 0."""
         if held_out is not None:
             return float(self.criterion.found(self._fitting(held_out, "held_out"), self._train).mean())
-        if self.rule is not None and isinstance(self.criterion, Exact):
-            return float(self.rule.copy_chance(len(self._train)))
+        if isinstance(self.criterion, Exact):
+            return None if self.rule is None else float(self.rule.copy_chance(len(self._train)))
+        if self.rule is not None:
+            true = self._fitting(self.rule.sample(CHANCE_SAMPLES, seed=0), "rule")
+            return float(self.criterion.found(true, self._train).mean())
+        name = self.criterion.name
+        log.warning(f"copies: how often a true sample counts as one by chance ({name}) is not known; give held_out")
         return None
 
     def _fitting(self, values: Any, name: str) -> Any:
@@ -129,15 +133,22 @@ class Monitor:
 
         Losses may be single numbers or one number a sample, from which their uncertainty is known.
         """
-        self._check_step(step)
+        self._record.check_step(step)
         if (train_loss is None) != (held_out_loss is None):
             raise UserError("train_loss: the gap needs held_out_loss and train_loss; give both or none")
-        gap, error = (None, 0.0) if train_loss is None else gap_of(train_loss, held_out_loss)
+        gap, error = (None, None) if train_loss is None else gap_of(train_loss, held_out_loss)
         given = samples() if callable(samples) else samples
         rows = self._fitting(given, "samples")
         copied = int(self.criterion.found(rows, self._train).sum())
-        valid = None if self.rule is None else int(self.rule.is_valid(given).sum())
-        return self.tell(Look(int(step), copied, len(rows), valid, gap, error))
+        return self.tell(Look(int(step), copied, len(rows), self._valid(given, len(rows)), gap, error))
+
+    def _valid(self, given: Any, n: int) -> int | None:
+        if self.rule is None:
+            return None
+        valid = np.asarray(self.rule.is_valid(given))
+        if valid.shape != (n,):
+            raise UserError(f"rule: is_valid returned the shape {valid.shape} for {n} samples; return one value each")
+        return int(valid.sum())
 
     def tell(self, look: Look) -> Decision:
         """Take counts in place of samples, where they are known already."""
@@ -146,67 +157,47 @@ class Monitor:
 
     def record(self, look: Look) -> None:
         """Take counts and think later."""
-        self._check_step(look.step)
-        if not 0 <= look.copied <= look.trials or not 0 <= (look.valid or 0) <= look.trials or look.trials < 1:
-            raise UserError(f"look: {look} is not allowed; counts must lie between 0 and trials, which is at least 1")
-        if self.rule is not None and look.valid is None:
-            raise UserError("look: valid is missing, and there is a rule; give how many samples obey it")
-        if look.gap is not None and not np.isfinite([look.gap, look.gap_error]).all():
-            raise UserError(f"look: the gap {look.gap} ± {look.gap_error} is not finite; leave it out")
-        if self.policy == "caution":
+        if self.policy == "caution" and not len(self._record):
             self._check_enough(look)
-        self._looks.append(look)
+        self._record.add(look)
 
     @property
     def last_step(self) -> int | None:
         """Of the last observation."""
-        return self._looks[-1].step if self._looks else None
-
-    def _check_step(self, step: Any) -> None:
-        if not isinstance(step, int | np.integer) or step < 0:
-            raise UserError(f"step: {step!r} is not allowed; use a whole number of at least 0")
-        if self._looks and step <= self._looks[-1].step:
-            raise UserError(f"step: {step} is not after the last one, {self._looks[-1].step}; observe in order")
+        return self._record.last_step
 
     def _check_enough(self, look: Look) -> None:
-        need = least_samples(self.copy_chance or 0.0, self._level, len(self._looks) + 1, self._confidence)
+        need = least_samples(self.copy_chance or 0.0, self._level, 1, self._confidence)
         if look.trials < need:
             fix = f"policy caution cannot exclude copies above {self._level:.3g} with them; give at least {need}"
-            raise UserError(f"samples: {look.trials} at look {len(self._looks) + 1}; {fix}")
+            raise UserError(f"samples: {look.trials} are too few; {fix}, more where there are many looks")
 
     @property
     def _confidence(self) -> float:
         return self.settings.confidence or PLAIN
 
     def series(self) -> Series:
-        """All that was counted. The loss gap is read only if every look had one."""
-        looks = self._looks
-        with_gap = bool(looks) and all(look.gap is not None for look in looks)
-        return Series(
-            steps=[look.step for look in looks],
-            trials=[look.trials for look in looks],
-            copied=[look.copied for look in looks],
-            valid=None if self.rule is None else [look.valid or 0 for look in looks],
-            gaps=[look.gap or 0.0 for look in looks] if with_gap else None,
-            gap_errors=[look.gap_error for look in looks] if with_gap else None,
-        )
+        """All that was counted."""
+        return self._record.series(self.criterion.name)
 
     def clocks(self) -> Clocks:
-        if not self._looks:
+        if not len(self._record):
             raise UserError("clocks: nothing was observed yet; call observe first")
         return self.settings.read(self.series(), self.copy_chance or 0.0)
 
     def decision(self) -> Decision:
         """What is to be thought after the last observation."""
-        if not self._looks:
+        if not len(self._record):
             raise UserError("decision: nothing was observed yet; call observe first")
-        series, last = self.series(), self._looks[-1]
+        series, last = self.series(), self._record.looks[-1]
         clocks = self.settings.read(series, self.copy_chance or 0.0, changes=False)
         copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
-        low, high = (float(bounds[-1]) for bounds in rate_bounds(copied, trials, self._confidence))
+        # Either end of an interval may err; a policy looks at one end alone.
+        low, high = (float(ends[-1]) for ends in rate_bounds(copied, trials, (1 + self._confidence) / 2))
+        most = float(rate_bounds(copied, trials, self._confidence)[1][-1])
         learned = self.rule is not None and clocks.rule.seen
         phase: Phase = "memorizing" if clocks.memory.seen else "rule" if learned else "untrained"
-        stop, reason = self._judge(clocks, high)
+        stop, reason = self._judge(clocks, most)
 
         def ahead() -> Forecast | None:
             if clocks.memory.seen or last.step == 0:
@@ -239,23 +230,30 @@ class Monitor:
 
     def state(self) -> dict[str, Any]:
         """Everything seen so far as plain values; ``load_state`` of a monitor of the same training set takes it."""
-        looks = [vars(look) for look in self._looks]
+        looks = [vars(look) for look in self._record.looks]
         return {"format": FORMAT, "about": self._about(), "looks": looks}
 
     def _about(self) -> dict[str, Any]:
         train = hashlib.sha256(self._train.tobytes()).hexdigest()
-        plain = {"copies": str(self.criterion), "rule": None if self.rule is None else str(self.rule)}
-        return {"train": train, "settings": to_mapping(self.settings), **plain}
+        settings = {key: value for key, value in to_mapping(self.settings).items() if key != "stop"}
+        plain = {"copies": self.criterion.name, "rule": None if self.rule is None else type(self.rule).__qualname__}
+        return {"train": train, "settings": settings, "copy_chance": self.copy_chance, **plain}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken; one of another training set, rule, criterion or thresholds is refused."""
         if not isinstance(state, Mapping) or state.get("format") != FORMAT:
             raise UserError("state: it is not the state of a monitor; give what state() returned")
-        here = self._about()
-        for key, value in here.items():
-            if state["about"].get(key) != value:
-                raise UserError(f"state: its {key} is {state['about'].get(key)}, this monitor's {value}; use the same")
-        self._looks = [Look(**look) for look in state["looks"]]
+        there = state.get("about", {})
+        for key, value in self._about().items():
+            if there.get(key) != value:
+                raise UserError(f"state: its {key} is {there.get(key)}, this monitor's {value}; use the same")
+        fresh = Record(with_rule=self.rule is not None)
+        try:
+            for look in state["looks"]:
+                fresh.add(Look(**look))
+        except (KeyError, TypeError, UserError) as error:
+            raise UserError(f"state: its looks are damaged ({error}); give what state() returned") from None
+        self._record = fresh
 
     def save(self, path: Path | str) -> None:
         """Write the state as JSON, whole or not at all."""
@@ -283,13 +281,14 @@ def criterion_of(copies: str | Criterion) -> Criterion:
     return CRITERIA[copies]
 
 
-def gap_of(train: Any, held_out: Any) -> tuple[float, float]:
-    """Held-out minus training loss and its standard error; single numbers have none."""
+def gap_of(train: Any, held_out: Any) -> tuple[float, float | None]:
+    """Held-out minus training loss and its standard error, which single numbers do not tell."""
     means, variances = [], []
     for name, values in (("train_loss", train), ("held_out_loss", held_out)):
-        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64).ravel()
+        array = as_array(values, name).astype(np.float64).ravel()
         if array.size == 0 or not np.isfinite(array).all():
             raise UserError(f"{name}: it is empty or not finite; give a number, or one a sample")
         means.append(float(array.mean()))
-        variances.append(float(array.var(ddof=1)) / array.size if array.size > 1 else 0.0)
-    return means[1] - means[0], float(np.sqrt(sum(variances)))
+        variances.append(float(array.var(ddof=1)) / array.size if array.size > 1 else None)
+    known = [value for value in variances if value is not None]
+    return means[1] - means[0], float(np.sqrt(sum(known))) if len(known) == 2 else None

@@ -16,8 +16,8 @@ from scipy.special import log_ndtr, stdtrit
 
 Floats = npt.NDArray[np.float64]
 Family = Literal["log-normal", "Weibull"]
-LEAST = -1e6  # log probability of what cannot be, so that the search can walk away from it
-STEEP = 300.0  # and the logarithm of the steepest slope there
+STEEP = 300.0  # logarithm of the steepest slope: far from the data it would overflow
+WIDE = (0.0, 0.5, 1.5)  # ln scatter of further starts: a narrow one is deaf to a censored run far away
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,14 @@ class Regression:
     family: Family = "log-normal"
 
     @property
+    def definite(self) -> int:
+        """Times that are known to a closed interval; open ones say too little to count as degrees of freedom."""
+        return int((np.isfinite(self.lower) & np.isfinite(self.upper)).sum())
+
+    @property
     def spare(self) -> int:
         """Degrees of freedom."""
-        return max(len(self.lower) - int(self.design.shape[1]), 1)
+        return max(self.definite - int(self.design.shape[1]), 1)
 
     @property
     def floor(self) -> float:
@@ -55,15 +60,18 @@ class Regression:
 
     def fit(self, fixed: tuple[int, float] | None = None, start: Floats | None = None) -> tuple[float, Floats]:
         """Least loss and where it lies; ``fixed`` holds one coefficient at a value."""
-        begin = self.start() if start is None else start
-        bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(begin) - 1) + [(self.floor, 3.0)]
-        if fixed is not None:
-            column, value = fixed
-            begin = begin.copy()
-            begin[column] = value
-            bounds[column] = (value, value)
-        best = minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
-        return float(best.fun), np.asarray(best.x)
+        first = self.start() if start is None else start
+        bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(first) - 1) + [(self.floor, 4.0)]
+        starts = [first, *([*first[:-1], wide] for wide in WIDE if start is None)]
+        found = []
+        for begin in np.array(starts):
+            if fixed is not None:
+                column, value = fixed
+                begin[column] = value
+                bounds[column] = (value, value)
+            best = minimize(self.loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+            found.append((float(best.fun), np.asarray(best.x)))
+        return min(found, key=lambda one: one[0])
 
     def start(self) -> Floats:
         """Least squares on the middles of the closed intervals."""
@@ -77,7 +85,7 @@ class Regression:
         """Profile likelihood interval of one coefficient, cut so that it is Student's for normal, uncensored data."""
         least, where = best
         reach = stdtrit(self.spare, (1 + level) / 2)
-        cut = least + len(self.lower) / 2 * np.log1p(reach**2 / self.spare)
+        cut = least + self.definite / 2 * np.log1p(reach**2 / self.spare)
 
         def excess(value: float) -> float:
             return self.fit((column, value), where)[0] - float(cut)
@@ -101,17 +109,17 @@ class Regression:
 
 def interval(low: Floats, high: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
     """ln P(low < e ≤ high), exact in both tails, and the densities at both ends over that probability."""
-    if family == "log-normal":
-        flip = low > 0  # use the mirrored tail, where the difference of the two does not vanish
-        big, small = (np.where(flip, log_ndtr(-a), log_ndtr(b)) for a, b in ((low, high), (high, low)))
-        density = (-0.5 * end**2 - 0.5 * np.log(2 * np.pi) for end in (low, high))
-    else:
-        with np.errstate(over="ignore"):
-            big, small = -np.exp(low), -np.exp(high)  # ln of the survival at both ends
-            density = (end - np.exp(end) for end in (low, high))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if family == "log-normal":
+            flip = low > 0  # use the mirrored tail, where the difference of the two does not vanish
+            big, small = (np.where(flip, log_ndtr(-a), log_ndtr(b)) for a, b in ((low, high), (high, low)))
+            density = [-0.5 * end**2 - 0.5 * np.log(2 * np.pi) for end in (low, high)]
+        else:
+            big, small = (-np.exp(np.minimum(end, STEEP)) for end in (low, high))  # ln of the survival at both ends
+            density = [end - np.exp(np.minimum(end, STEEP)) for end in (low, high)]
         inside = np.where(np.isneginf(small), big, big + np.log1p(-np.exp(np.minimum(small - big, 0.0))))
-        inside = np.maximum(inside, LEAST)
+        thin = np.maximum(*density) + np.log(high - low)  # so far out that both ends have the same tail
+        inside = np.where(np.isneginf(inside), thin, inside)
         at_low, at_high = (np.where(np.isfinite(one), np.exp(np.minimum(one - inside, STEEP)), 0.0) for one in density)
     return inside, at_low, at_high
 

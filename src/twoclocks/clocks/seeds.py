@@ -28,7 +28,7 @@ class VarianceSplit:
         """Of the whole variance."""
         whole = self.training + self.data + self.rest
         parts = {"training": self.training, "data": self.data, "rest": self.rest}
-        return {name: part / whole if whole > 0 else float("nan") for name, part in parts.items()}
+        return {name: part / whole if whole > 0 else 0.0 for name, part in parts.items()}
 
     def __str__(self) -> str:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
@@ -69,7 +69,14 @@ def variance_split(training: Sequence[int], data: Sequence[int], values: Sequenc
         training=max(0.0, (row_square - rest) / b),
         data=max(0.0, (column_square - rest) / a),
         rest=rest,
-        training_p=float(fdtrc(a - 1, spare, row_square / rest)) if rest > 0 else 0.0,
-        data_p=float(fdtrc(b - 1, spare, column_square / rest)) if rest > 0 else 0.0,
+        training_p=tail(a - 1, spare, row_square, rest),
+        data_p=tail(b - 1, spare, column_square, rest),
         shape=(a, b),
     )
+
+
+def tail(free: int, spare: int, square: float, rest: float) -> float:
+    """Probability of so large a mean square by chance."""
+    if rest > 0:
+        return float(fdtrc(free, spare, square / rest))
+    return 0.0 if square > 0 else 1.0

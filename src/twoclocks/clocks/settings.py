@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from twoclocks.clocks.change_point import change_point
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
@@ -32,8 +34,9 @@ class Series:
     copied: Numbers
     valid: Numbers | None = None  # None where no rule is known
     gaps: Numbers | None = None  # loss on held-out minus loss on training samples
-    gap_errors: Numbers | None = None
+    gap_errors: Numbers | None = None  # None: not known, and then the gap's onset has no bounds
     parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
+    copies: str = "copies"  # what was counted as one, in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,7 @@ class ClockSettings(Settings):
     def read(self, series: Series, copy_chance: float, changes: bool = True) -> Clocks:
         """All clocks of what was counted; change points cost time that grows with the square of the looks."""
         rule, sure = f"above {self.rule_threshold:g}", self.confidence or PLAIN
-        copies = f"copies above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
+        copies = f"{series.copies} above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
         valid, parts = series.valid, series.parts or {}
         counted = {"rule": valid, "memory": series.copied}
         return Clocks(
@@ -89,7 +92,7 @@ class ClockSettings(Settings):
                 for kind, hits in parts.items()
             },
             changes={
-                name: change_point(series.steps, hits, series.trials, sure)
+                name: change_point(series.steps, hits, series.trials, sure, name)
                 for name, hits in counted.items()
                 if changes and hits is not None
             },
@@ -100,7 +103,9 @@ class ClockSettings(Settings):
         return found.defined(definition_of(what, self.sustain, self.confidence))
 
     def gap_onset(self, series: Series) -> Onset | None:
-        if series.gaps is None or series.gap_errors is None:
+        if series.gaps is None:
             return None
+        if series.gap_errors is None:  # nothing is known of their certainty
+            return gap_onset(series.steps, series.gaps, np.zeros(len(series.gaps)), self.gap_threshold, self.sustain, 0)
         how = self.gap_threshold, self.sustain, self.confidence
         return gap_onset(series.steps, series.gaps, series.gap_errors, *how)

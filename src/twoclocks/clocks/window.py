@@ -29,6 +29,8 @@ class Clocks:
 
         Where memory comes first, a later rule onset does not count as rule learning (P1 C.7).
         """
+        if self.rule.definition == NO_RULE.definition:
+            return "unknown"
         if self.rule.seen and self.rule.upper <= self.memory.lower:
             return "open"
         if self.memory.seen and self.memory.upper <= self.rule.lower:

@@ -155,9 +155,9 @@ class Experiment:
         for name, value in row.items():
             if not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value}")
-        if "held_out" in found:
+        if "held_out" in found and len(found["train"]) > 1:
             gaps = found["held_out"] - found["train"]
-            row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps))) if len(gaps) > 1 else 0.0
+            row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps)))
         return row
 
     def state(self) -> dict[str, Tensor]:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twoclocks.clocks.monitor import Look, Monitor
+from twoclocks.clocks.monitor import Monitor
+from twoclocks.clocks.record import Look
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.experiment.assembly import Experiment
@@ -195,6 +196,8 @@ class Session:
         self.watch.evaluated(took)
         self.latest = row
         self.monitor.record(look_of(row))
+        if step == 0:  # no step leads to it
+            self.check_policy()
         self.tell(step, loss, evaluated=True)
 
     def on_check(self, step: int, loss: float) -> None:
