@@ -54,6 +54,8 @@ def run_command(arguments: argparse.Namespace) -> None:
         print(json.dumps(summarise(done), indent=2))
     else:
         show_clocks([done])
+        if "stopped_at" in done.status:
+            print(f"Ended at step {done.status['stopped_at']:,}: {done.status['reason']}")
         print(f"Run: {done.path}")
 
 
@@ -118,6 +120,8 @@ def fit_command(arguments: argparse.Namespace) -> None:
     print(f"{arguments.clock} = a·N^α over {laws.pooled.points} runs: {laws.pooled.definition}")
     show_rows(tell_laws(laws))
     print(f"Steps or samples seen: {laws.collapse}")
+    for reason in laws.left_out:
+        print(f"Left out: {reason}")
     for label, split in laws.seeds.items():
         print(f"Spread over crossed seeds, {label}: {split}")
 
@@ -131,18 +135,18 @@ def forecast_command(arguments: argparse.Namespace) -> None:
         raise UserError("--pilots: with --n the runs themselves are the pilots; leave one of both out")
     if arguments.n is not None:
         found, judged = forecast_sizes(runs, arguments.n)
-        named = {f"N = {n:,}": (forecast, judged) for n, forecast in zip(arguments.n, found, strict=True)}
+        named = [(f"N = {n:,}", forecast, judged) for n, forecast in zip(arguments.n, found, strict=True)]
     else:
         pilots = load_runs(arguments.pilots)
-        named = {run.label: forecast_running(run, pilots) for run in runs}
+        named = [(str(run.path), *forecast_running(run, pilots)) for run in runs]
     if arguments.json:
-        plain = {name: {**one.as_json(), "judged": judged.as_json()} for name, (one, judged) in named.items()}
+        plain = [{"of": name, **one.as_json(), "judged": judged.as_json()} for name, one, judged in named]
         print(json.dumps(plain, indent=2))
         return
     show_rows(
         [
             {"of": name, "τ_mem, median (95%)": str(one), "from": one.basis, "on known answers": str(judged)}
-            for name, (one, judged) in named.items()
+            for name, one, judged in named
         ]
     )
 

@@ -113,6 +113,7 @@ def never(last: float) -> Onset:
         (seen(10, 20), seen(40, 50), "open", (20, 40)),
         (seen(10, 20), seen(20, 30), "open", (20, 20)),  # one evaluation is surely inside
         (seen(40, 50), seen(10, 20), "empty", None),
+        (seen(20, 50), seen(10, 20), "empty", None),
         (seen(10, 20), seen(10, 20), "unknown", None),
         (seen(10, 20), never(90), "open", (20, math.inf)),
         (never(90), seen(10, 20), "empty", None),
@@ -181,6 +182,13 @@ def test_gap_onset_knows_its_errors() -> None:
         given = {"steps": steps, "gaps": gaps, "errors": [0.01] * 6, "threshold": 0.05, **bad}
         with pytest.raises(UserError, match=next(iter(bad))):
             gap_onset(**given)  # type: ignore[arg-type]
+
+
+def test_the_interpolated_crossing_is_the_lasting_one() -> None:
+    found = onset(STEPS, [0, 500, 0, 200, 600, 700], 1000, threshold=0.3, sustain=2)
+    assert found.first_crossing == 20 and found.interpolated == pytest.approx(40 * (50 / 40) ** 0.25)
+    start = onset([0, 10, 20], [0, 600, 700], 1000, threshold=0.3, sustain=2)
+    assert start.interpolated == pytest.approx(5)  # linear where the logarithm has no beginning
 
 
 def test_onsets_pass_through_json() -> None:

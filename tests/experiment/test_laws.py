@@ -11,12 +11,22 @@ import numpy as np
 import pytest
 
 from twoclocks.cli import main
+from twoclocks.clocks import Forecast, Onset
 from twoclocks.core.errors import UserError
 from twoclocks.experiment import Run, load_settings
-from twoclocks.experiment.forecasts import forecast_running, forecast_sizes
+from twoclocks.experiment.forecasts import (
+    begun,
+    forecast_running,
+    forecast_series,
+    forecast_sizes,
+    gap_and_memory,
+    judge,
+    replayed,
+)
 from twoclocks.experiment.laws import fit_runs, tell_laws
 from twoclocks.report.laws import draw_laws, law_data
 from twoclocks.report.page import write_report
+from twoclocks.store.seals import seal_document
 from twoclocks.testing.runs import write_run
 
 SIZES = (64, 128, 256, 512)
@@ -142,6 +152,67 @@ def test_forecast_of_a_run_in_training(tmp_path: Path) -> None:
         forecast_running(before[0], [])
 
 
+def test_what_would_bias_a_law_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    """A run that was stopped because copies rose, a fork beside its origin, a cell without an evaluation."""
+    runs = pilots(tmp_path)
+    stopped = known(tmp_path, 128, 1280, looks=20, finished=False, **{"clocks.stop": "caution"})
+    stopped.directory.finish(stopped_at=100, reason="clocks.stop = caution")
+    fork = known(tmp_path, 64, 640)
+    manifest = {**fork.manifest, "forked_from": {"path": str(runs[0].path), "step": 1}}
+    for path in fork.path.iterdir():
+        if path.name == "manifest.json":
+            path.write_bytes(seal_document(manifest))
+    empty = known(tmp_path, 256, 2560, looks=0, finished=False)
+    laws = fit_runs([*runs, stopped, Run(fork.path), empty])
+    assert [point.run.path for point in laws.points] == [run.path for run in runs]
+    assert laws.pooled == fit_runs(runs).pooled
+    words = ("copies rose", "is a fork", "no evaluation")
+    assert len(laws.left_out) == 3 and all(word in line for word, line in zip(words, laws.left_out, strict=True))
+    with pytest.raises(UserError, match="none can be used"):
+        fit_runs([empty])
+
+
+def test_causes_that_cannot_be_told_apart_are_not_told_apart(tmp_path: Path) -> None:
+    wide = [known(tmp_path, n, 5 * n, **{"training.batch": 128, "model.width": 32}) for n in SIZES]
+    laws = fit_runs(pilots(tmp_path) + wide)
+    assert isinstance(laws.collapse, str) and "model.width" in laws.collapse
+    with pytest.raises(UserError, match="2 kinds"):
+        forecast_sizes(pilots(tmp_path) + wide, [2048])
+
+
+def test_forecasts_are_judged_on_what_they_have_not_seen(tmp_path: Path) -> None:
+    """One size, and one pilot's gap, that nothing else foretells: left out they must be missed."""
+    strange = [known(tmp_path, n, tau) for n, tau in ((64, 640), (128, 1280), (256, 2560), (512, 5120), (1024, 1500))]
+    _, judged = forecast_sizes(strange, [2048])
+    alone, _ = forecast_sizes(strange[:4], [1024])
+    assert not alone[0].low <= 1500 <= alone[0].high and judged.held < judged.tried == judged.runs == 5
+    assert judged.median_factor is not None and judged.median_factor > 1.2
+
+
+def test_a_forecast_does_not_look_ahead(tmp_path: Path) -> None:
+    """Two runs with the same beginning and different ends are foretold the same, by the same pilots."""
+    before = pilots(tmp_path)
+    known_pairs = [pair for run in before if (pair := gap_and_memory(run)) is not None]
+    early, late = known(tmp_path, 1024, 9000), known(tmp_path, 1024, 9000)
+    moments = replayed(early, known_pairs)
+    assert len(moments) > 5
+    looks = int((early.metrics()["step"] < early.clocks().memory.lower).sum())
+    for count, (foretold, truth) in zip(range(looks - len(moments) + 1, looks + 1), moments, strict=True):
+        cut = begun(late.series(), count)
+        assert len(cut.steps) == count and forecast_series(late, cut, known_pairs) == foretold
+        assert truth == early.clocks().memory
+
+
+def test_truths_that_were_not_seen_cannot_confirm() -> None:
+    forecast = Forecast(1000, 500, 2000, 0.95, "")
+    never = Onset(10, math.inf, "right-censored")
+    assert judge("", [(forecast, never)]).tried == 0
+    assert judge("", [(forecast, Onset(3000, math.inf, "right-censored"))]).held == 0
+    pairs = [(forecast, Onset(900, 1100, "observed")), (forecast, Onset(3000, 4000, "observed"))]
+    judged = judge("", pairs)
+    assert (judged.tried, judged.held, judged.runs, judged.bounded) == (2, 1, 2, 2)
+
+
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pilots(tmp_path)
     assert main(["fit", str(tmp_path)]) == 0
@@ -152,7 +223,8 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["forecast", str(tmp_path), "--n", "1024", "4096"]) == 0
     assert "leaving out each size" in " ".join(capsys.readouterr().out.split())
     assert main(["forecast", str(tmp_path), "--n", "1024", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["N = 1,024"]["judged"]["tried"] == 8
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["of"] == "N = 1,024" and row["judged"]["tried"] == row["judged"]["runs"] == 8
     assert main(["clocks", str(tmp_path)]) == 0
     assert "τ_gap" in capsys.readouterr().out
     for words, line in (

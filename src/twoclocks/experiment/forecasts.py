@@ -25,7 +25,8 @@ class Judgement:
     """Forecasts of known answers: how many held them, and by which factor the medians missed."""
 
     how: str
-    tried: int
+    runs: int  # whose answer is known
+    tried: int  # forecasts made of them; those of one run are not independent
     held: int
     bounded: int  # of those tried, with an upper end
     median_factor: float | None  # typical ratio between a bounded forecast's median and the truth, at least 1
@@ -33,7 +34,7 @@ class Judgement:
     def __str__(self) -> str:
         if not self.tried:
             return f"{self.how}: none could be tried"
-        share = f"{self.held} of {self.tried} intervals held the truth"
+        share = f"{self.held} of {self.tried} intervals over {self.runs} runs held the truth"
         if self.median_factor is None:
             return f"{self.how}: {share}; none had an upper end"
         off = f"their medians are off by a factor of {self.median_factor:.2f}"
@@ -44,19 +45,26 @@ class Judgement:
 
 
 def judge(how: str, pairs: Sequence[tuple[Forecast, Onset]]) -> Judgement:
-    """A forecast holds an onset if its interval meets that of the onset."""
+    """A forecast holds an onset if its interval meets that of the onset.
+
+    An onset that was not seen counts only where it contradicts the forecast: it cannot confirm one.
+    """
+    pairs = [(one, truth) for one, truth in pairs if truth.seen or one.high < truth.lower]
     held = sum(one.low <= truth.upper and one.high >= truth.lower for one, truth in pairs)
     bounded = [(one, truth) for one, truth in pairs if math.isfinite(one.high)]
     misses = [abs(math.log(one.median / truth.estimate)) for one, truth in bounded if truth.estimate is not None]
     factor = float(np.exp(np.median(misses))) if misses else None
-    return Judgement(how, len(pairs), held, len(bounded), factor)
+    return Judgement(how, len({id(truth) for _, truth in pairs}), len(pairs), held, len(bounded), factor)
 
 
 def forecast_sizes(runs: Sequence[Run], sizes: Sequence[int]) -> tuple[list[Forecast], Judgement]:
     """τ_mem at other training-set sizes from these pilots; judged by leaving out each size in turn."""
     if any(n < 2 for n in sizes):
         raise SettingError("--n", min(sizes), "use numbers of training samples, at least 2")
-    points = read_points(runs, "tau_mem", None)
+    points, _ = read_points(runs, "tau_mem")
+    kinds = list(dict.fromkeys(point.group for point in points))
+    if len(kinds) > 1:
+        raise UserError(f"runs: of {len(kinds)} kinds ({'; '.join(kinds)}); give pilots of one kind")
     law = law_of(points)
     pairs = []
     for left_out in law.sizes:

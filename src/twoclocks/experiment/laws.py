@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from twoclocks.clocks.collapse import Collapse, collapse
@@ -65,6 +66,7 @@ class Laws:
     sensitivity: tuple[Fit, ...]  # the pooled fit, with another family or another threshold
     collapse: Collapse | str  # or the reason why there is none
     seeds: Mapping[str, VarianceSplit]  # by group and size, where seeds are crossed
+    left_out: tuple[str, ...]  # runs that the law must not count, each with the reason
 
     @property
     def rows(self) -> list[Fit]:
@@ -80,6 +82,7 @@ class Laws:
             "fits": [row.as_json() for row in self.rows],
             "collapse": self.collapse if isinstance(self.collapse, str) else self.collapse.as_json(),
             "seeds": {label: split.as_json() for label, split in self.seeds.items()},
+            "left_out": list(self.left_out),
         }
 
 
@@ -87,25 +90,31 @@ def fit_runs(runs: Sequence[Run], clock: Clock = "tau_mem", threshold: float | N
     """The laws of a clock; ``threshold`` reads all runs with this one in place of their own."""
     if clock not in get_args(Clock):
         raise UnknownNameError("clock", clock, get_args(Clock))
-    points = read_points(runs, clock, threshold)
+    points, left_out = read_points(runs, clock, threshold)
     pooled = law_of(points)
     labels = dict.fromkeys(point.group for point in points)
     groups = [attempt(label, [p for p in points if p.group == label]) for label in labels] if len(labels) > 1 else []
-    try:
-        fallen: Collapse | str = collapse(
-            [point.n for point in points], [point.batch for point in points], [point.onset for point in points]
-        )
-    except UserError as error:
-        fallen = str(error)
     return Laws(
         clock=clock,
         points=tuple(points),
         pooled=pooled,
         groups=tuple(groups),
         sensitivity=tuple(sensitivity(runs, clock, threshold, points)),
-        collapse=fallen,
+        collapse=collapse_of(points),
         seeds=crossed_seeds(points),
+        left_out=tuple(left_out),
     )
+
+
+def collapse_of(points: Sequence[Point]) -> Collapse | str:
+    """Steps or samples seen, over runs that differ in their batch; or why that cannot be said."""
+    kinds = group_labels([point.run.settings for point in points], besides={"training.batch"})
+    if len(set(kinds)) > 1:
+        return f"runs differ in more than size and batch ({'; '.join(dict.fromkeys(kinds))}); compare them apart"
+    try:
+        return collapse([p.n for p in points], [p.batch for p in points], [p.onset for p in points])
+    except UserError as error:
+        return str(error)
 
 
 def law_of(points: Sequence[Point], family: Family = "log-normal") -> Law:
@@ -123,13 +132,15 @@ def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, poin
     """The pooled fit if onsets were Weibull, and at other thresholds."""
     rows = [attempt("all runs, Weibull", points, "Weibull")]
     chosen = {threshold if threshold is not None else own_threshold(run, clock) for run in runs}
-    if clock == "tau_rule" or len(chosen) != 1:
+    if len(chosen) != 1:
         return rows
     (base,) = chosen
-    for other in (factor * base for factor in FACTORS):
-        if clock == "tau_gap" or other < 1:
+    # Validity is compared by what is missing to 1, copies and gaps by what they are.
+    others = [1 - (1 - base) * f for f in FACTORS] if clock == "tau_rule" else [base * f for f in FACTORS]
+    for other in others:
+        if clock == "tau_gap" or 0 < other < 1:
             try:
-                rows.append(attempt(f"all runs, threshold {other:g}", read_points(runs, clock, other)))
+                rows.append(attempt(f"all runs, threshold {other:g}", read_points(runs, clock, other)[0]))
             except UserError as error:
                 rows.append(Fit(f"all runs, threshold {other:g}", None, str(error)))
     return rows
@@ -152,19 +163,37 @@ def with_threshold(clocks: ClockSettings, clock: Clock, threshold: float | None)
     )
 
 
-def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None) -> list[Point]:
-    """One point a run. A rule that was learned by copying is no rule learned (P1): such runs are left out."""
+def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = None) -> tuple[list[Point], list[str]]:
+    """One point a run, and why others have none."""
     if not runs:
         raise UserError("runs: there are none; give run directories")
-    labels = group_labels([run.settings for run in runs])
-    points = []
-    for run, label in zip(runs, labels, strict=True):
-        settings = with_threshold(run.settings.clocks, clock, threshold)
-        clocks = settings.read(run.series(), run.copy_chance, changes=False)
-        if clock == "tau_rule" and clocks.learned_by_memory:
-            continue
-        points.append(Point(run, chosen_onset(clocks, clock, run), label))
-    return points
+    points, left_out = [], []
+    origins = {run.path.absolute().name for run in runs}
+    for run, label in zip(runs, group_labels([run.settings for run in runs]), strict=True):
+        reason = unfit(run, clock, origins)
+        if reason is None:
+            settings = with_threshold(run.settings.clocks, clock, threshold)
+            clocks = settings.read(run.series(), run.copy_chance, changes=False)
+            if clock == "tau_rule" and clocks.learned_by_memory:
+                reason = "samples became valid as copies, which is no rule learned"
+            else:
+                points.append(Point(run, chosen_onset(clocks, clock, run), label))
+        if reason is not None:
+            left_out.append(f"{run.path}: {reason}")
+    if not points:
+        raise UserError(f"runs: none can be used ({left_out[0]}); give others")
+    return points, left_out
+
+
+def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:
+    """Why a run must not count beside the others, if so."""
+    origin = run.manifest.get("forked_from")
+    if origin is not None and Path(origin["path"]).name in origins:  # forks lie beside what they come from
+        return "it is a fork of another one here, and shares its measurements"
+    status = run.status
+    if clock != "tau_rule" and "stopped_at" in status and run.settings.clocks.stop == "caution":
+        return "it was stopped because copies rose, which is no plain end: it would bias the law"
+    return None if any(True for _ in run.directory.metrics()) else "it holds no evaluation"
 
 
 def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
@@ -177,9 +206,12 @@ def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
     return clocks.memory if clock == "tau_mem" else clocks.rule
 
 
-def group_labels(settings: Sequence[Any]) -> list[str]:
+def group_labels(settings: Sequence[Any], besides: Collection[str] = ()) -> list[str]:
     """What sets runs apart besides size, seeds and length, in words; "all runs" where nothing does."""
-    tables = [{key: value for key, value in flat(to_mapping(one)).items() if not free(key)} for one in settings]
+    tables = [
+        {key: value for key, value in flat(to_mapping(one)).items() if not free(key) and key not in besides}
+        for one in settings
+    ]
     keys = sorted({key for table in tables for key in table})
     varying = [key for key in keys if len({str(table.get(key)) for table in tables}) > 1]
     return [", ".join(f"{key} {table[key]}" for key in varying if key in table) or "all runs" for table in tables]

@@ -91,6 +91,10 @@ class LawChapter:
     refused: list[str]  # clocks without a law, each with the reason
     figure: str
 
+    @property
+    def left_out(self) -> list[str]:
+        return list(dict.fromkeys(f"{info.name}: {why}" for info in self.infos for why in info.laws.left_out))
+
     def table(self, info: LawInfo) -> list[dict[str, str]]:
         return tell_laws(info.laws)
 

@@ -20,6 +20,7 @@ def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
         "path": str(run.path),
         "model": run.title,
         "status": run.status["status"],
+        **{key: run.status[key] for key in ("stopped_at", "reason") if key in run.status},
         "n": settings.data.n,
         **run.clocks().as_json(),
         "copy_chance": run.copy_chance,
