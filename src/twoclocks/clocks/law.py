@@ -16,8 +16,7 @@ from twoclocks.clocks.regression import Family, Regression
 from twoclocks.core.errors import SettingError, UserError
 
 Floats = npt.NDArray[np.float64]
-SIZES = 4  # different training-set sizes that a law needs
-DEFINITE = 3  # of them with an onset that was observed: two points lie on every line
+SIZES = 4  # different training-set sizes that a law needs, all but one with an observed onset: two fit every line
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,8 @@ def check_points(sizes: Sequence[int], onsets: Sequence[Onset], least: int = SIZ
     if any(one.upper == 0 for one in onsets):
         raise UserError("onsets: one lies at step 0, before training; a power law cannot hold it")
     definite = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
-    if len(definite) < min(DEFINITE, least):
-        fix = f"observed at {len(definite)} sizes only, the slope is not identified; run longer"
-        raise UserError(f"onsets: {fix} (at least {min(DEFINITE, least)})")
+    needed = max(1, least - 1)
+    if len(definite) < needed:
+        fix = f"the slope is not identified; run longer, until at least {needed} have one"
+        raise UserError(f"onsets: observed at {len(definite)} sizes only, {fix}")
     return definitions[0] if definitions else None
