@@ -23,7 +23,7 @@ from twoclocks.testing.runs import write_run
 
 PILOTS = Path(__file__).parents[1] / "docs" / "examples" / "law.yaml"
 SIZE = 512
-LARGER = {"rule.length": 30, "training.steps": 6000, "evaluation.evaluations": 40, "data.n": SIZE}
+LARGER = {"rule.length": 30, "training.steps": 12_000, "evaluation.evaluations": 40, "data.n": SIZE}
 PARTS = (0.4, 0.6, 0.8)  # of τ_mem, at which a forecast of the new runs in training is tried
 
 
@@ -34,9 +34,11 @@ def finished(sweep: Sweep) -> list[Run]:
 def in_training(run: Run, pilots: list[Run], work: Path) -> list[dict[str, Any]]:
     """What would have been foretold at some moments before τ_mem, from the run's rows until then."""
     columns, truth = run.metrics(), run.clocks().memory
+    if truth.estimate is None:
+        return []
     found = []
     for part in PARTS:
-        looks = int((columns["step"] <= part * (truth.estimate or 0)).sum())
+        looks = int((columns["step"] <= part * truth.estimate).sum())
         begun = {name: values[:looks] for name, values in columns.items() if name not in ("step", "trials")}
         half = write_run(work / f"{run.path.name}-{part}", run.settings, begun, finished=False)
         foretold, judged = forecast_running(half, pilots)

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from twoclocks.cli import EXIT_DAMAGED, EXIT_DISK, EXIT_STOPPED, main
+from twoclocks.cli import EXIT_DISK, EXIT_STOPPED, main
+from twoclocks.commands import EXIT_DAMAGED
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.experiment import Experiment, Progress, Run, RunSettings, load_run, run

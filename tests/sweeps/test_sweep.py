@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from small_sweep import cell_contents, write_spec
 
-from twoclocks.cli import EXIT_FAILED, EXIT_STOPPED, main
+from twoclocks.cli import EXIT_STOPPED, main
+from twoclocks.commands import EXIT_FAILED
 from twoclocks.experiment import load_run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import WriterLock

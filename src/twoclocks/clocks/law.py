@@ -29,7 +29,7 @@ class Law:
     scatter: float
     points: int
     censored: int
-    r_squared: float | None  # of ln τ over the onsets with an estimate; None for fewer than 3
+    r_squared: float | None  # of ln τ over the middles of closed intervals; None for fewer than 3
     sizes: tuple[int, ...]
     definition: str | None
     family: Family
@@ -124,8 +124,8 @@ def log_intervals(onsets: Sequence[Onset]) -> tuple[Floats, Floats]:
 
 
 def explained(mean: Floats, onsets: Sequence[Onset]) -> float | None:
-    """R² of ln τ, over the onsets with an estimate."""
-    pairs = [(math.log(one.estimate), at) for one, at in zip(onsets, mean, strict=True) if one.estimate is not None]
+    """R² of ln τ over the middles of closed intervals; below 0 where a constant would do better."""
+    pairs = [(math.log(one.middle), at) for one, at in zip(onsets, mean, strict=True) if one.middle is not None]
     if len(pairs) < 3:
         return None
     seen, fitted = np.array(pairs).T

@@ -56,12 +56,15 @@ class Onset:
         return self.status != "right-censored"
 
     @property
+    def middle(self) -> float | None:
+        """The geometric middle of the interval, as evaluations are log-spaced; None where an end is open."""
+        return math.sqrt(self.lower * self.upper) if self.status == "observed" and self.lower > 0 else None
+
+    @property
     def estimate(self) -> float | None:
-        """One number for tables: the interpolated crossing, or the geometric middle, as evaluations are log-spaced."""
-        if self.status != "observed" or self.lower == 0:
-            return None
+        """One number for tables: the interpolated crossing if it lies in the interval, or the middle."""
         inside = self.interpolated is not None and self.lower <= self.interpolated <= self.upper
-        return self.interpolated if inside else math.sqrt(self.lower * self.upper)
+        return self.interpolated if inside and self.middle is not None else self.middle
 
     def __str__(self) -> str:
         if self.status == "right-censored":
