@@ -103,7 +103,11 @@ def clocks_command(arguments: argparse.Namespace) -> None:
         return
     show_clocks(runs)
     print("\nAll onsets")
-    show_rows([row for run in runs for row in onset_rows(run)])
+    rows = [row for run in runs for row in onset_rows(run)]
+    told = {(row["onset"], row.pop("definition")): row.pop("status") for row in rows}  # the same for most runs
+    show_rows(rows)
+    for onset, definition in told:
+        print(f"{onset}: {definition}")
     if arguments.controls:
         print("\nWhat local statistics of the training set alone would score")
         show_rows([row for run in runs for row in control_rows(run)])
