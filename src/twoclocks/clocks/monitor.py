@@ -224,8 +224,8 @@ class Monitor:
         if self.policy == "memory":
             return clocks.memory.seen, f"memory: {clocks.memory}"
         if self.policy == "caution":
-            relation = "reach" if high > self._level else "stay below"
-            return high > self._level, f"copies may {relation} {high:.3g} (threshold {self._level:.3g}, {sure} sure)"
+            relation = "may reach" if high > self._level else "stay below"
+            return high > self._level, f"copies {relation} {high:.3g} (threshold {self._level:.3g}, {sure} sure)"
         return False, "policy never"
 
     def state(self) -> dict[str, Any]:
