@@ -19,6 +19,7 @@ from typing import Any
 
 from twoclocks.bench.growth import headline
 from twoclocks.bench.suite import tables
+from twoclocks.clocks.onset import Onset
 from twoclocks.core.config import describe
 from twoclocks.report.listing import list_rows
 from twoclocks.sweeps import EXECUTORS
@@ -254,13 +255,16 @@ def small_law() -> str:
         rows.append(numbers)
     foretold, size = result["forecast"], result["settings"]["size"]
     judged = foretold["judged"]
-    came = ", ".join(f"{run['tau_mem']['lower']:,.0f}–{run['tau_mem']['upper']:,.0f}" for run in result["came"])
+    came = "; ".join(
+        f"{Onset.from_json(run['tau_mem'])} (first crossing {run['tau_mem']['first_crossing']:,.0f})"
+        for run in result["came"]
+    )
     said = f"{foretold['median']:,.0f} ({foretold['low']:,.0f}–{foretold['high']:,.0f})"
-    moments = [f"at step {one['at']:,.0f} {spoken(one)}" for run in result["came"][:1] for one in run["in_training"]]
+    moments = [f"at step {one['at']:,.0f} {spoken(one)}" for run in result["came"] for one in run["in_training"]]
     return (
         f"{as_table(rows)}\n\nForetold for N = {size}: {said}; leaving out each size in turn, {judged['held']} of "
-        f"{judged['tried']} such intervals held. What came: {came}. The first of these runs, foretold from its own "
-        f"rows and the pilots' loss gaps: {'; '.join(moments)}. `{result['command']}` "
+        f"{judged['tried']} such intervals held. What came: {came}. Foretold while it trained, from its own rows and "
+        f"the pilots' loss gaps: {'; '.join(moments)}. `{result['command']}` "
         "([small_law.json](../results/small_law.json))."
     )
 
