@@ -48,8 +48,8 @@ class LawInfo:
 
 
 def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
-    """One for every clock whose law can be fitted; for the others the reason. Nothing for runs of a single size."""
-    if len({run.settings.data.n for run in runs}) < 2:
+    """One for every clock whose law can be fitted; for the others the reason. Nothing where nobody expects a law."""
+    if len({run.settings.data.n for run in runs}) < 3:
         return [], []
     found, refused = [], []
     for clock in NAMES:
