@@ -84,6 +84,17 @@ def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> 
     assert np.mean(covered) > 0.9 and np.mean(foreseen) > 0.9
 
 
+def test_four_runs_foresee_the_fifth_as_often_as_they_say() -> None:
+    foreseen = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        onsets = [seen_through(GRID, 30.0 * n * math.exp(0.25 * rng.standard_normal()), 1e6) for n in FOUR]
+        new = 30.0 * 2048 * math.exp(0.25 * rng.standard_normal())
+        low, high = fit_law(FOUR, onsets).predict_interval(2048)
+        foreseen.append(low <= new <= high)
+    assert np.mean(foreseen) == pytest.approx(0.95, abs=0.03)
+
+
 def test_runs_that_say_nothing_do_not_sharpen_the_law() -> None:
     sizes, onsets, _ = simulate(3, end=10**6, repeats=1)
     empty = [Onset(0, math.inf, "right-censored")] * 30
@@ -250,6 +261,8 @@ def test_variance_is_split_between_seeds_as_it_was_made() -> None:
         idle.append(variance_split([i for i, _ in pairs], [d for _, d in pairs], list(rest)).training_p)
     assert np.mean(found, axis=0) == pytest.approx([0.09, 0.01, 0.04], rel=0.2)
     assert np.mean(np.array(idle) < 0.1) == pytest.approx(0.1, abs=0.1)  # where the seed has no effect, p is uniform
+    one_sided = variance_split([0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, [0.0, 1.0, 2.0, 0.1, 0.9, 2.1])
+    assert one_sided.data_p < 0.01 < 0.5 < one_sided.training_p
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from twoclocks.cli import main
-from twoclocks.clocks import Forecast, Onset
+from twoclocks.clocks import Forecast, Onset, forecast_run
 from twoclocks.core.errors import UserError
 from twoclocks.experiment import Run, load_settings
 from twoclocks.experiment.forecasts import (
@@ -23,7 +23,7 @@ from twoclocks.experiment.forecasts import (
     judge,
     replayed,
 )
-from twoclocks.experiment.laws import fit_runs, tell_laws
+from twoclocks.experiment.laws import fit_runs, read_points, tell_laws
 from twoclocks.report.laws import draw_laws, law_data
 from twoclocks.report.page import write_report
 from twoclocks.store.seals import seal_document
@@ -38,9 +38,16 @@ def rise(steps: Any, tau: float, level: float, slope: float = 6.0) -> Any:
 
 
 def known(
-    folder: Path, n: int, tau: float, looks: int | None = None, finished: bool = True, slope: float = 6.0, **change: Any
+    folder: Path,
+    n: int,
+    tau: float,
+    looks: int | None = None,
+    finished: bool = True,
+    slope: float = 6.0,
+    ahead: float = 3.0,
+    **change: Any,
 ) -> Run:
-    """A run that learns the rule at 50, copies from ``tau`` on, and whose loss gap opens at a third of that."""
+    """A run that learns the rule at 50, copies from ``tau`` on, and whose loss gap opens that much earlier."""
     base = {"rule.length": 30, "data.n": n, "training.steps": 20_000, "evaluation.evaluations": 60}
     settings = load_settings("demo-gpt", {**base, "evaluation.samples": 2048, **change})
     steps = np.array(settings.schedule[:looks], dtype=float)
@@ -49,7 +56,7 @@ def known(
         "sample_accuracy": rise(steps, 50, 0.85, 12),
         "sample_memorization": rise(steps, tau, 0.1, slope),
         "loss_train": np.ones(len(steps)),
-        "loss_held_out": 1 + rise(steps, tau / 3, 0.05, 4),
+        "loss_held_out": 1 + rise(steps, tau / ahead, 0.05, 4),
         "loss_gap_error": np.full(len(steps), 0.002),
     }
     return write_run(folder / f"run-{len(list(folder.iterdir()))}", settings, columns, finished)
@@ -201,6 +208,32 @@ def test_a_forecast_does_not_look_ahead(tmp_path: Path) -> None:
         cut = begun(late.series(), count)
         assert len(cut.steps) == count and forecast_series(late, cut, known_pairs) == foretold
         assert truth == early.clocks().memory
+
+
+def test_a_pilot_is_not_judged_by_itself(tmp_path: Path) -> None:
+    """The record is that of forecasts from the other pilots; with the pilot itself among them it would be better."""
+    before = [known(tmp_path, 64 * 2**k, 640 * 2**k, ahead=ahead) for k, ahead in enumerate((2.0, 3.0, 4.0, 12.0))]
+    running = known(tmp_path, 1024, 10_240, looks=45, finished=False)
+    _, judged = forecast_running(running, before)
+    pairs = [pair for run in before if (pair := gap_and_memory(run)) is not None]
+    assert len(pairs) == 4
+    apart, leaked = [], []
+    for index, run in enumerate(before):
+        apart += replayed(run, pairs[:index] + pairs[index + 1 :])
+        leaked += replayed(run, pairs)
+    assert judged == judge(judged.how, apart)
+    assert judge(judged.how, leaked) != judged
+
+
+def test_chance_counts_in_laws_and_forecasts(tmp_path: Path) -> None:
+    change = {"rule.length": 20, "clocks.memory_threshold": 0.2, "clocks.above_chance": True}
+    run = known(tmp_path, 64, 3000, slope=3.0, **change)
+    assert run.copy_chance == 1 / 16
+    (point,), _ = read_points([run], "tau_mem")
+    assert point.onset == run.clocks().memory and point.onset.threshold == pytest.approx(0.2 + 1 / 16)
+    cut = begun(run.series(), 40)
+    direct = forecast_run(cut.steps, cut.copied, cut.trials, 0.2 + 1 / 16, 1 / 16)
+    assert forecast_series(run, cut, []) == direct != forecast_run(cut.steps, cut.copied, cut.trials, 0.2 + 1 / 16)
 
 
 def test_truths_that_were_not_seen_cannot_confirm() -> None:
