@@ -18,8 +18,8 @@ from twoclocks.core.errors import SettingError, UserError
 Floats = npt.NDArray[np.float64]
 Prior = Callable[[Floats], Floats]  # ln density of ln τ, up to a constant
 AHEAD = 1000.0  # how many times the last step the search for τ looks ahead
-# Real curves are neither straight nor independent from one evaluation to the next. These three were chosen on the
-# recorded curves of results/: DiTs there rise with slopes of 2 to 8, GPTs with up to 50.
+# Real curves are neither straight nor independent from one evaluation to the next. These three were chosen on nine
+# curves of results/ and the demo's two: DiTs there rise with slopes of 4 to 6, GPTs with 15 to 22.
 SLOPES = np.geomspace(1, 100, 30)  # of the logit of the copy rate against ln step
 MEMORY = 2.0  # evaluations further back than this factor in steps count less and less
 WORTH = 100  # independent samples that an evaluation is worth at most

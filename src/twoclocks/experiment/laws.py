@@ -13,13 +13,13 @@ from twoclocks.clocks.law import Law, fit_law
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.regression import Family
 from twoclocks.clocks.seeds import VarianceSplit, variance_split
-from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.experiment.load import Run
 
 Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
+FIELDS: dict[Clock, str] = {"tau_mem": "memory_threshold", "tau_rule": "rule_threshold", "tau_gap": "gap_threshold"}
 # What may differ between the runs of one law: their size, seeds and length, and how fast they were computed.
 FREE = {"data.n", "data.seed", "data.part", "training.seed", "training.steps", "training.device", "training.threads"}
 FREE |= {"training.precision", "training.kernels", "training.capture", "name", "description"}
@@ -131,7 +131,7 @@ def attempt(label: str, points: Sequence[Point], family: Family = "log-normal") 
 def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, points: Sequence[Point]) -> list[Fit]:
     """The pooled fit if onsets were Weibull, and at other thresholds."""
     rows = [attempt("all runs, Weibull", points, "Weibull")]
-    chosen = {threshold if threshold is not None else own_threshold(run, clock) for run in runs}
+    chosen = {threshold if threshold is not None else getattr(run.settings.clocks, FIELDS[clock]) for run in runs}
     if len(chosen) != 1:
         return rows
     (base,) = chosen
@@ -146,23 +146,6 @@ def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, poin
     return rows
 
 
-def own_threshold(run: Run, clock: Clock) -> float:
-    clocks = run.settings.clocks
-    return {"tau_mem": clocks.memory_threshold, "tau_rule": clocks.rule_threshold, "tau_gap": clocks.gap_threshold}[
-        clock
-    ]
-
-
-def with_threshold(clocks: ClockSettings, clock: Clock, threshold: float | None) -> ClockSettings:
-    if threshold is None:
-        return clocks
-    if clock == "tau_mem":
-        return replace(clocks, memory_threshold=threshold)
-    return (
-        replace(clocks, rule_threshold=threshold) if clock == "tau_rule" else replace(clocks, gap_threshold=threshold)
-    )
-
-
 def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = None) -> tuple[list[Point], list[str]]:
     """One point a run, and why others have none."""
     if not runs:
@@ -172,8 +155,8 @@ def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = Non
     for run, label in zip(runs, group_labels([run.settings for run in runs]), strict=True):
         reason = unfit(run, clock, origins)
         if reason is None:
-            settings = with_threshold(run.settings.clocks, clock, threshold)
-            clocks = settings.read(run.series(), run.copy_chance, changes=False)
+            change: dict[str, Any] = {} if threshold is None else {FIELDS[clock]: threshold}
+            clocks = replace(run.settings.clocks, **change).read(run.series(), run.copy_chance, changes=False)
             if clock == "tau_rule" and clocks.learned_by_memory:
                 reason = "samples became valid as copies, which is no rule learned"
             else:
