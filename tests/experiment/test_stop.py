@@ -11,6 +11,7 @@ import pytest
 import twoclocks as tc
 from twoclocks.core.errors import SettingError
 from twoclocks.experiment import Progress, Run, load_run, load_settings, run
+from twoclocks.experiment.session import look_of
 from twoclocks.store import verify_tree
 from twoclocks.training.stopping import StoppedError
 
@@ -88,6 +89,18 @@ def test_observers_can_ask_the_monitor(tmp_path: Path) -> None:
 
     run(load_settings("demo-gpt", MEMORIZES), tmp_path / "run", ask)
     assert phases[0] == "untrained" and phases[-1] == "memorizing" and len(phases) == 16
+
+
+def test_rows_without_the_error_of_the_gap_give_a_gap_without_bounds(whole: Run) -> None:
+    """As in runs that were begun before it was measured, and continued since."""
+    rows = list(whole.directory.metrics())
+    old = [{key: value for key, value in row.items() if key != "loss_gap_error"} for row in rows[:8]]
+    monitor = tc.Monitor(whole.evaluator.train, whole.settings.rule, whole.settings.clocks)
+    for row in [*old, *rows[8:]]:
+        monitor.record(look_of(row))
+    mixed, certain = monitor.clocks().gap, whole.clocks().gap
+    assert mixed is not None and "no bounds" in (mixed.definition or "") and certain is not None
+    assert "bounds of 0.95" in (certain.definition or "") and mixed.interpolated == certain.interpolated
 
 
 def test_unknown_policies_are_refused() -> None:

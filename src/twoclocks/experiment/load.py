@@ -112,14 +112,13 @@ class Run:
 
 def series_of(columns: Columns, kinds: Iterable[str]) -> Series:
     """Counts at every evaluation. Pieces of one sample are not independent: they count as one trial together."""
-    with_gap = "loss_gap_error" in columns
     return Series(
         steps=columns["step"],
         trials=columns["trials"],
         copied=counts(columns, "sample_memorization"),
         valid=counts(columns, "sample_accuracy"),
-        gaps=columns["loss_held_out"] - columns["loss_train"] if with_gap else None,
-        gap_errors=columns["loss_gap_error"] if with_gap else None,
+        gaps=columns["loss_held_out"] - columns["loss_train"] if "loss_held_out" in columns else None,
+        gap_errors=columns.get("loss_gap_error"),
         parts={kind: columns[name] * columns["trials"] for kind in kinds if (name := f"{kind}_accuracy") in columns},
     )
 

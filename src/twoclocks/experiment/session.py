@@ -56,10 +56,8 @@ def look_of(row: Mapping[str, float]) -> Look:
     """What the monitor is told of an evaluation."""
     trials = int(row["trials"])
     copied, valid = (round(row[name] * trials) for name in ("sample_memorization", "sample_accuracy"))
-    if "loss_gap_error" not in row:
-        return Look(int(row["step"]), copied, trials, valid)
-    gap = row["loss_held_out"] - row["loss_train"]
-    return Look(int(row["step"]), copied, trials, valid, gap, row["loss_gap_error"])
+    gap = row["loss_held_out"] - row["loss_train"] if "loss_held_out" in row else None
+    return Look(int(row["step"]), copied, trials, valid, gap, row.get("loss_gap_error"))
 
 
 class Stopwatch:
