@@ -66,6 +66,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
     plan = read_plan(Path(arguments.spec), overrides)
     sweep = Sweep(plan, arguments.out if arguments.out is not None else Path("sweeps") / plan.name)
+    if not arguments.status and (words := sweep.kept_words()):
+        logging.getLogger("twoclocks").info(words)
     if not arguments.plan and not arguments.status:
         with watch_sweep() as look:
             sweep = run_sweep(

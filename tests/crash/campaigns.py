@@ -185,8 +185,8 @@ def read_back(chosen: RunSettings, path: Path) -> dict[str, object] | None:
     try:
         train(chosen, path)
         done = load_run(path)
-        for step in done.directory.sample_steps():
-            done.directory.read_samples(step)
+        for step in done.directory.kept_steps("samples"):
+            done.directory.read_kept("samples", step)
         done.directory.read_checkpoint()
         return fingerprint(path)
     except UserError:

@@ -36,7 +36,10 @@ class EvaluationSettings(Settings):
     steps: tuple[int, ...] | None = setting(None, "explicit steps in place of the log-spaced ones", at_least=0)
     quantization: tuple[float, ...] = setting((0.1, 0.2, 0.5), "distances beyond which a sample is invalid", above=0)
     loss_rows: int = setting(512, "rows of each split on which the loss is measured", at_least=1, at_most=10**7)
-    keep_samples: int = setting(48, "decoded samples stored at every evaluation", at_least=0)
+    keep_samples: int = setting(2048, "decoded samples stored at every evaluation", at_least=0)
+    keep_weights: int = setting(
+        24, "evaluations, log-spaced among all, whose weights are stored for dissection; 0: none", at_least=0
+    )
     seed: int = setting(0, "seed of the initial noise and of the loss's noise")
 
     def check(self) -> None:

@@ -80,10 +80,6 @@ class Experiment:
         # Small sets are repeated to n rows, so that row i of every split meets the same noise.
         return {name: self.encode(rows[torch.arange(n) % len(rows)]) for name, rows in splits.items()}
 
-    @property
-    def rule_entries(self) -> int:
-        return math.prod(self.rule.shape)
-
     def encode(self, rows: Tensor) -> Tensor:
         return self.encoding.encode(self.rule, rows).to(self.device)
 
@@ -135,13 +131,16 @@ class Experiment:
         return samples
 
     @torch.no_grad()
-    def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, Tensor]]:
-        """The metrics row of a step and the samples kept of it; draws from streams of its own only."""
+    def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, dict[str, Tensor]]]:
+        """The metrics row of a step and what is kept of it, by kind; draws from streams of its own only."""
         decoded = self.encoding.decode(self.rule, self.sample())
         row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
         row |= self.losses()
         keep = self.settings.evaluation.keep_samples
-        kept = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
+        samples = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
+        kept = {"samples": samples}
+        if step in self.settings.weight_steps:
+            kept["weights"] = self.weights()
         return row, kept
 
     def losses(self) -> dict[str, float]:
@@ -160,10 +159,17 @@ class Experiment:
             row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps)))
         return row
 
+    def weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
+
+    def load_weights(self, tensors: Mapping[str, Tensor]) -> None:
+        self.network.load_state_dict(dict(tensors))
+        operations_of(self.network).refresh()
+
     def state(self) -> dict[str, Tensor]:
         """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""
         check_finite(self.network, self.loop)
-        tensors = {f"network.{name}": value.detach().cpu() for name, value in self.network.state_dict().items()}
+        tensors = {f"network.{name}": value for name, value in self.weights().items()}
         names = [name for name, _ in self.network.named_parameters()]
         for index, moments in self.optimizer.state_dict()["state"].items():
             for key, value in moments.items():
@@ -176,7 +182,7 @@ class Experiment:
         for name, value in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = value
-        self.network.load_state_dict(parts["network"])
+        self.load_weights(parts["network"])
         moments: dict[int, dict[str, Tensor]] = {}
         for index, (name, _) in enumerate(self.network.named_parameters()):
             found = {key.removeprefix(f"{name}."): key for key in parts["optimizer"] if key.startswith(f"{name}.")}
@@ -185,7 +191,6 @@ class Experiment:
         state = {index: values for index, values in moments.items() if values}  # before the first update there is none
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
         self.loop.load(step, evaluated, parts["loop"])
-        operations_of(self.network).refresh()
 
     def environment(self) -> dict[str, Any]:
         """What besides the settings decides the last bits of a result."""

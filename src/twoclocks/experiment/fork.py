@@ -12,12 +12,19 @@ from twoclocks.core.config import build, flat
 from twoclocks.core.errors import UserError
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.store import files
+from twoclocks.store.kept import KINDS
 from twoclocks.store.lock import WriterLock, is_held
-from twoclocks.store.run_directory import SAMPLES, RunDirectory
-from twoclocks.store.seals import DamagedError
+from twoclocks.store.run_directory import RunDirectory
 
 # What a copy may change: its weights stay usable and its rows comparable.
-FREE = ("training.*", "clocks.*", "evaluation.steps", "evaluation.first", "evaluation.evaluations")
+FREE = (
+    "training.*",
+    "clocks.*",
+    "evaluation.steps",
+    "evaluation.first",
+    "evaluation.evaluations",
+    "evaluation.keep_weights",
+)
 
 
 def differences(old: RunSettings, new: RunSettings) -> dict[str, tuple[Any, Any]]:
@@ -72,16 +79,14 @@ def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps
 
 
 def copy_rows(source: RunDirectory, copy: RunDirectory, until: str) -> None:
-    """Rows, samples and timings up to the row with a link."""
+    """Rows with what was kept of them, and timings, up to the row with a link."""
     entries, _ = source.journal.entries()
     count = [source.journal.start, *(entry.link for entry in entries)].index(until)
     for entry in entries[:count]:
-        if SAMPLES in entry.row:
-            step = entry.row["step"]
-            data = files.read(source.samples_path(step))
-            if files.digest(data) != entry.row[SAMPLES]:
-                raise DamagedError(f"{source.samples_path(step)}: is damaged; restore it")
-            files.write_atomic(copy.samples_path(step), data)
+        step = int(entry.row["step"])
+        for kind in KINDS:
+            if kind in entry.row:
+                copy.kept[kind].put(step, source.kept[kind].intact(step, entry.row[kind]))
         copy.journal.append(entry.row)
     for timed in source.timings.rows():
         if timed["step"] <= copy.journal.last_step:

@@ -105,7 +105,7 @@ class Run:
 
     def samples(self, step: int) -> tuple[Decoded, Outcome]:
         """The samples stored at an evaluation and what became of each."""
-        stored = self.directory.read_samples(step)
+        stored = self.directory.read_kept("samples", step)
         decoded = Decoded(stored["symbols"].long(), stored["distance"])
         return decoded, self.evaluator.judge(decoded)
 

@@ -16,13 +16,13 @@ from twoclocks.experiment.fork import check_fork, copy_run, differences, fork_pa
 from twoclocks.experiment.load import Run, load_run
 from twoclocks.experiment.session import CHECKPOINT_SECONDS, Observer, Session
 from twoclocks.experiment.settings import RunSettings
+from twoclocks.experiment.size import size_of
 from twoclocks.store import files
-from twoclocks.store.checkpoints import KEEP
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free
 from twoclocks.training.stopping import StopRequest
 
-ROW_BYTES = 4096  # more than a row of metrics and of timings takes
+MENTIONED = 1e8  # bytes of kept weights that a person should hear of
 
 log = logging.getLogger("twoclocks")
 
@@ -52,7 +52,7 @@ def run(
             check_device(settings.training.device)
             experiment = Experiment(settings)
             experiment.rehearse()
-        check_space(experiment, directory.path)
+        check_space(settings, directory.path)
         if source is not None and not directory.begun:
             copy_run(source, directory.path, experiment.manifest(), settings.training.steps)
         files.make_folder(directory.path)
@@ -85,18 +85,19 @@ def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, 
     return copy, directory
 
 
-def check_space(experiment: Experiment, path: Path) -> None:
+def check_space(settings: RunSettings, path: Path) -> None:
     """Refuse a run whose checkpoints, samples and rows will not fit, before an hour of training finds out."""
-    kept = experiment.settings.evaluation.keep_samples * (experiment.rule_entries + 8) + ROW_BYTES
-    tensors = 3 * sum(p.numel() * p.element_size() for p in experiment.network.parameters())  # with Adam's moments
-    need = (KEEP + 1) * tensors + len(experiment.settings.schedule) * (kept + ROW_BYTES)
-    need -= sum(file.stat().st_size for file in path.rglob("*") if file.is_file())  # what is there already
+    size = size_of(settings)
+    if size.kept > MENTIONED:
+        each = f"weights of {len(settings.weight_steps)} evaluations, {size.weights / 1e6:,.0f} MB each"
+        log.info(f"{path}: will keep the {each}: {size.kept / 1e9:.1f} GB (evaluation.keep_weights)")
+    need = size.whole - sum(file.stat().st_size for file in path.rglob("*") if file.is_file())  # what is there already
     place = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(place).free
     if free < need:
         raise UserError(
             f"--out: {str(path)!r} needs about {need / 1e6:,.0f} MB and its disk has {free / 1e6:,.0f} MB left; "
-            "free some space, choose another disk, or use a smaller model.width or fewer evaluation.keep_samples"
+            "free some space, choose another disk, or lower evaluation.keep_weights or model.width"
         )
 
 

@@ -188,7 +188,8 @@ class Session:
         with self.stop.at_once():
             row, kept = self.experiment.evaluate(step, loss)
         self.lock.check()
-        self.directory.append_metrics(row, self.directory.write_samples(step, kept))
+        written = {kind: self.directory.kept[kind].write(step, tensors) for kind, tensors in kept.items()}
+        self.directory.append_metrics(row, written)
         took = self.watch.seconds - begin
         self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
         self.watch.evaluated(took)

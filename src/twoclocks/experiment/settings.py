@@ -20,7 +20,7 @@ from twoclocks.evaluation.metrics import EvaluationSettings
 from twoclocks.models.base import MODELS, ModelSettings
 from twoclocks.objectives.base import OBJECTIVES, Objective
 from twoclocks.rules.base import RULES, Rule
-from twoclocks.training.cadence import check_schedule, log_spaced
+from twoclocks.training.cadence import check_schedule, log_spaced, thinned
 from twoclocks.training.loop import TrainingSettings
 
 DEFAULT_PRESET = "demo"
@@ -98,6 +98,11 @@ class RunSettings(Settings):
         if chosen.steps is not None:
             return chosen.steps
         return log_spaced(chosen.first, self.training.steps, chosen.evaluations)
+
+    @property
+    def weight_steps(self) -> tuple[int, ...]:
+        """The evaluations at which weights are stored for good."""
+        return thinned(self.schedule, self.evaluation.keep_weights)
 
 
 def check_name(name: str) -> None:

@@ -14,6 +14,7 @@ from twoclocks.store.files import write_json
 
 CURVES = ("step", "loss", "sample_memorization", "valid_new", "invalid_0.5")  # stored, with all accuracies
 
+LEAN = {"keep_weights": 0}  # a recipe reads clocks only
 AS_PRINTED = {"confidence": 0}  # the papers read clocks off the measured fractions; a comparison must do the same
 
 Verdict = Literal["reproduced", "not reproduced", "unfinished"]

@@ -71,7 +71,7 @@ def classify(decoded: Decoded, outcome: Outcome, threshold: float) -> list[State
 
 
 def chosen_steps(run: Run) -> dict[int, str]:
-    stored = run.directory.sample_steps()
+    stored = sorted(run.directory.kept_steps("samples"))
     if not stored:
         return {}
     clocks = run.clocks()

@@ -6,7 +6,6 @@ step-000001000.json          step, size and SHA-256 of the tensors, and the link
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
+from twoclocks.store.kept import steps_in
 from twoclocks.store.seals import DamagedError, open_document, seal_document
 
 if TYPE_CHECKING:
@@ -83,12 +83,6 @@ class Checkpoints:
     def remove(self, step: int) -> None:
         for path in self.paths(step):
             files.remove(path)
-
-
-def steps_in(folder: Path, suffix: str) -> list[int]:
-    """The steps for which a folder holds a file; other files are not ours."""
-    found = (re.fullmatch(r"step-(\d+)", path.stem) for path in folder.glob(f"step-*{suffix}"))
-    return sorted(int(match[1]) for match in found if match is not None)
 
 
 def missing(folder: Path, step: int | None, steps: list[int]) -> UserError:

@@ -5,7 +5,9 @@ status.json                         running, finished, interrupted, …; and who
 metrics.jsonl                       one row an evaluation, a function of the settings alone
 timings.jsonl                       what those evaluations took, a property of the machine
 checkpoints/                        the last two
-samples/step-000001000.safetensors  the first few decoded samples of an evaluation
+samples/step-000001000.safetensors  decoded samples of an evaluation
+weights/step-000001000.safetensors  the network at some evaluations, for dissection
+dissection/                         what was measured on them since; may be deleted at any time
 lock                                while a process writes
 """
 
@@ -21,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
-from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing, steps_in
+from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing
 from twoclocks.store.journal import Journal
+from twoclocks.store.kept import KINDS, Kept
 from twoclocks.store.seals import START, DamagedError, open_document, parse, seal_document
 
 if TYPE_CHECKING:
@@ -30,8 +33,9 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 FOLDERS = ("checkpoints", "samples")
-OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *FOLDERS}
-SAMPLES = "samples"  # the column of a metrics row with the SHA-256 of its samples
+DERIVED = "dissection"  # a cache: whatever lies in it can be computed anew
+PLACES = dict.fromkeys((*FOLDERS, *KINDS, DERIVED))  # all folders that a run may have, in order
+OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *PLACES}
 
 log = logging.getLogger("twoclocks")
 
@@ -43,6 +47,7 @@ class RunDirectory:
         refuse_links(path)
         self.path = path
         self.checkpoints = Checkpoints(path / "checkpoints")
+        self.kept = {kind: Kept(path / kind) for kind in KINDS}
 
     @cached_property
     def journal(self) -> Journal:
@@ -124,12 +129,12 @@ class RunDirectory:
             log.warning(f"{self.journal.path}: lacks rows of a run that was finished; they are computed anew")
         return whole
 
-    def append_metrics(self, row: Mapping[str, float], samples: str | None = None) -> None:
-        """NaN (the mean over no sample) is stored as null: JSON has no NaN."""
+    def append_metrics(self, row: Mapping[str, float], kept: Mapping[str, str] | None = None) -> None:
+        """``kept``: the SHA-256 of each kind of file. NaN (the mean over no sample) is null: JSON has no NaN."""
         clean: dict[str, Any] = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()
         }
-        self.journal.append(clean if samples is None else {**clean, SAMPLES: samples})
+        self.journal.append({**clean, **(kept or {})})
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """Rows in order; a last line that a crash tore is left out."""
@@ -138,7 +143,7 @@ class RunDirectory:
             ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
             raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them anew")
         for entry in entries:
-            yield {key: math.nan if value is None else value for key, value in entry.row.items() if key != SAMPLES}
+            yield {key: math.nan if value is None else value for key, value in entry.row.items() if key not in KINDS}
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         self.checkpoints.write(step, tensors, self.journal.link)
@@ -185,41 +190,21 @@ class RunDirectory:
         for step in self.checkpoint_steps():
             if to is None or step > to.step:
                 self.checkpoints.remove(step)
-        for left in (path for folder in (".", *FOLDERS) for path in (self.path / folder).glob(f".*{files.PARTIAL}")):
+        for left in (path for folder in (".", *PLACES) for path in (self.path / folder).glob(f".*{files.PARTIAL}")):
             files.remove(left)
 
-    def write_samples(self, step: int, tensors: Mapping[str, Tensor]) -> str:
-        """Their SHA-256, which the row of that step keeps."""
-        from safetensors.torch import save
+    def kept_steps(self, kind: str) -> dict[int, str]:
+        """Steps whose rows name a file of this kind, with its SHA-256."""
+        return {int(row["step"]): row[kind] for row in self.journal.rows() if kind in row}
 
-        data = save(dict(tensors))
-        files.write_atomic(self.samples_path(step), data)
-        return files.digest(data)
-
-    def samples_path(self, step: int) -> Path:
-        return self.path / "samples" / f"step-{step:09d}.safetensors"
-
-    def sample_steps(self) -> list[int]:
-        return steps_in(self.path / "samples", ".safetensors")
-
-    def read_samples(self, step: int) -> dict[str, Tensor]:
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
-        path = self.samples_path(step)
-        data = files.read(path)
-        written = {row["step"]: row.get(SAMPLES) for row in self.journal.rows()}
-        try:
-            if files.digest(data) != written.get(step):
-                raise DamagedError("its SHA-256 is not that of its row")
-            return load(data)
-        except (SafetensorError, DamagedError) as error:
-            raise DamagedError(f"{path}: is damaged ({error}); restore it or remove it") from None
+    def read_kept(self, kind: str, step: int) -> dict[str, Tensor]:
+        """What was kept at an evaluation; a damaged file is refused."""
+        return self.kept[kind].read(step, self.kept_steps(kind).get(step))
 
 
 def refuse_links(path: Path) -> None:
     """A run directory is a plain folder of plain folders: a link could lead a write out of it."""
-    for place in (path, *(path / folder for folder in FOLDERS)):
+    for place in (path, *(path / folder for folder in PLACES)):
         if place.is_symlink():
             raise UserError(f"{place}: is a symbolic link; give the folder itself")
 
@@ -248,7 +233,7 @@ def check_free(path: Path, besides: Collection[str] = ()) -> None:
 
 def ours(entry: Path) -> bool:
     """Whether a run that died before its manifest can have left this behind: a lock, partial files, empty folders."""
-    if entry.name in FOLDERS:
+    if entry.name in PLACES:
         return entry.is_dir() and not any(entry.iterdir())
     return entry.name == "lock" or (entry.name.startswith(".") and entry.name.endswith(files.PARTIAL))
 

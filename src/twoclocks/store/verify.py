@@ -11,10 +11,10 @@ from typing import Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
-from twoclocks.store.checkpoints import steps_in
+from twoclocks.store.kept import KINDS, steps_in
 from twoclocks.store.lock import is_held
-from twoclocks.store.run_directory import FOLDERS, OURS, SAMPLES, RunDirectory
-from twoclocks.store.seals import DamagedError, open_document
+from twoclocks.store.run_directory import DERIVED, FOLDERS, OURS, RunDirectory
+from twoclocks.store.seals import open_document
 
 SIGNS = {"manifest.json", "status.json", "metrics.jsonl"}  # any of them makes a folder a run, or what is left of one
 
@@ -139,27 +139,28 @@ def check_rows(run: RunDirectory, findings: Findings) -> list[str]:
     entries, _ = run.journal.entries()
     timed = {entry.row["step"] for entry in run.timings.entries()[0]}
     for entry in entries:
-        step, written = entry.row["step"], entry.row.get(SAMPLES)
-        if written is not None:
-            check_samples(run, int(step), written, findings)
+        step = entry.row["step"]
+        for kind in KINDS:
+            if kind in entry.row:
+                check_kept(run, kind, int(step), entry.row[kind], findings)
         if step not in timed and entry is not entries[-1]:
             findings.damage.append(f"timings.jsonl: lacks step {step}")
-    extra = set(run.sample_steps()) - {entry.row["step"] for entry in entries}
-    findings.harmless += [f"samples of step {step}: have no row; they are computed anew" for step in sorted(extra)]
+    for kind in KINDS:
+        extra = set(run.kept[kind].steps()) - {entry.row["step"] for entry in entries}
+        findings.harmless += [f"{kind} of step {step}: have no row; they are computed anew" for step in sorted(extra)]
     return [run.journal.start, *(entry.link for entry in entries)]
 
 
-def check_samples(run: RunDirectory, step: int, written: str, findings: Findings) -> None:
-    path = run.samples_path(step)
-    if not path.exists():
-        findings.damage.append(f"samples/{path.name}: is missing")
+def check_kept(run: RunDirectory, kind: str, step: int, written: str, findings: Findings) -> None:
+    kept = run.kept[kind]
+    if not kept.path(step).exists():
+        findings.damage.append(f"{kind}/{kept.path(step).name}: is missing")
         return
     findings.checked += 1
     try:
-        if files.digest(files.read(path)) != written:
-            raise DamagedError("its SHA-256 is not that of its row")
+        kept.intact(step, written)
     except UserError as error:
-        findings.damage.append(f"samples/{path.name}: is damaged ({error})")
+        findings.damage.append(short(run, error))
 
 
 def check_checkpoints(run: RunDirectory, links: Iterable[str], findings: Findings) -> None:
@@ -186,6 +187,8 @@ def check_names(run: RunDirectory, findings: Findings) -> None:
             findings.readable = False
         elif path.name.endswith(files.PARTIAL):
             findings.harmless.append(f"{name}: was being written when a process died")
+        elif name.parts[0] == DERIVED:
+            continue
         elif name.parts[0] not in OURS or (len(name.parts) > 1 and not path.name.startswith("step-")):
             findings.harmless.append(f"{name}: is not part of a run")
     for folder in FOLDERS:

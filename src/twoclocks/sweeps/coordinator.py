@@ -14,7 +14,9 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.experiment.load import Run
+from twoclocks.experiment.run import MENTIONED
 from twoclocks.experiment.session import CHECKPOINT_SECONDS
+from twoclocks.experiment.size import size_of
 from twoclocks.store.files import PARTIAL, make_folder, remove, write_atomic
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free, now
@@ -109,6 +111,12 @@ class Sweep:
         counts = self.counts()
         words = ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])
         return f"{self.plan.name}: {len(self.plan.cells):,} cells: {words}. In {self.root}"
+
+    def kept_words(self) -> str:
+        """What the weights that cells keep for dissection will take; nothing where that is little."""
+        kept = sum(size_of(cell.settings).kept for cell in self.plan.cells)
+        words = f"{self.plan.name}: its cells will keep {kept / 1e9:,.1f} GB of weights (evaluation.keep_weights)"
+        return words if kept > MENTIONED else ""
 
     def rows(self) -> list[dict[str, Any]]:
         return [cell_row(self.root, cell, self.standing(cell)) for cell in self.plan.cells]

@@ -25,7 +25,7 @@ from twoclocks.store.verify import verify_run
 from twoclocks.sweeps.executors import EXECUTORS, Ended, Executor, Order, Pool
 
 NAMES = re.compile(
-    r"(manifest\.json|status\.json|(metrics|timings)\.jsonl|(checkpoints|samples)/step-\d{9,}\.(json|safetensors))"
+    r"(manifest\.json|status\.json|(metrics|timings)\.jsonl|(checkpoints|samples|weights)/step-\d{9,}\.(json|safetensors))"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -18,6 +19,20 @@ def log_spaced(first: int, last: int, count: int) -> tuple[int, ...]:
         return (last,)
     ratio = last / first
     return tuple(sorted({round(first * ratio ** (i / (count - 1))) for i in range(count)}))
+
+
+def thinned(schedule: Sequence[int], count: int) -> tuple[int, ...]:
+    """At most ``count`` steps of a schedule, with its last, as evenly spaced in the logarithm as it allows.
+
+    >>> thinned((10, 20, 40, 80, 100, 110, 120, 160), 4)
+    (10, 20, 80, 160)
+    """
+    if count >= len(schedule):
+        return tuple(schedule)
+    if count == 0:
+        return ()
+    wanted = log_spaced(max(schedule[0], 1), schedule[-1], count)
+    return tuple(sorted({min(schedule, key=lambda step: abs(math.log(max(step, 1) / want))) for want in wanted}))
 
 
 def check_schedule(schedule: Sequence[int], steps: int, at_least: int = 1) -> tuple[int, ...]:

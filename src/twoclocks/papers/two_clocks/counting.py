@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.recipe import AS_PRINTED, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
 STEPS, SAMPLES, FACTOR = 3_400, 1_024, 2.0
 REFERENCE, FIXED, VARIABLE = "parity-g2", "row-k3", "row-variable-k23"
@@ -35,7 +35,7 @@ class Counting(Recipe):
             "data": {"n": SAMPLES},
             "clocks": AS_PRINTED,
             "training": {"steps": STEPS, "device": device},
-            "evaluation": {"evaluations": 26, "first": 50, "samples": 1_024},
+            "evaluation": {"evaluations": 26, "first": 50, "samples": 1_024, **LEAN},
         }
         return {label: load_settings("p1-dit-mini", {**shared, "rule": rule}) for label, rule in RULES.items()}
 

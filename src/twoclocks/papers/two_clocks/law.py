@@ -8,7 +8,7 @@ from typing import ClassVar
 from twoclocks.clocks import fit_law
 from twoclocks.core.errors import UserError
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.recipe import AS_PRINTED, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
 SIZES = (256, 512, 1024, 2048)
 PAPER_A, PAPER_ALPHA = 1.1, 1.02  # the paper's fit for G = 3
@@ -30,7 +30,7 @@ class GPTLaw(Recipe):
                 "data": {"n": n},
                 "clocks": AS_PRINTED,
                 "training": {"steps": steps, "device": device},
-                "evaluation": {"evaluations": 60, "first": 20},
+                "evaluation": {"evaluations": 60, "first": 20, **LEAN},
             }
             runs[f"gpt-mini-g3-n{n}"] = load_settings("p1-gpt-mini", change)
         return runs

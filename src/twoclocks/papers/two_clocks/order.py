@@ -9,7 +9,7 @@ import numpy as np
 
 from twoclocks.clocks import onset
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.recipe import AS_PRINTED, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
 STEPS = 30_000
 
@@ -27,7 +27,7 @@ class Order(Recipe):
             "data": {"n": 256},
             "clocks": AS_PRINTED,
             "training": {"steps": STEPS, "device": device},
-            "evaluation": {"evaluations": 45, "first": 30},
+            "evaluation": {"evaluations": 45, "first": 30, **LEAN},
         }
         return {"dit-mini-g3-n256": load_settings("p1-dit-mini", change)}
 

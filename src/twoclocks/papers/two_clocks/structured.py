@@ -9,7 +9,7 @@ import numpy as np
 
 from twoclocks.clocks import Onset, onset
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.recipe import AS_PRINTED, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
 STEPS, SAMPLES, THRESHOLD, SOON = 60_000, 1_024, 0.85, 1_000
 ENCODINGS: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ class Structured(Recipe):
             "data": {"n": SAMPLES},
             "clocks": AS_PRINTED,
             "training": {"steps": STEPS, "device": device},
-            "evaluation": {"evaluations": 45, "first": 50},
+            "evaluation": {"evaluations": 45, "first": 50, **LEAN},
         }
         runs = {}
         for name in ("latin", "sudoku"):
