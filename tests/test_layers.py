@@ -23,6 +23,10 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "oracles": {"core", "rules", "data"},
     "training": {"core", "kernels", "data", "objectives", "store"},
     "evaluation": {"core", "rules", "data"},
+    "dissection": {
+        *("core", "rules", "models", "objectives", "clocks", "store", "data", "oracles", "training", "evaluation"),
+        "experiment",
+    },
     "experiment": {"core", "rules", "models", "objectives", "clocks", "store", "data", "training", "evaluation"},
     "testing": {"core", "rules", "models", "objectives", "data", "store", "experiment"},
     "report": {"core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment"},

@@ -14,13 +14,13 @@ import torch
 
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
-from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import Outcome
+from twoclocks.evaluation.states import STATES, states_of
 from twoclocks.experiment import Run, load_settings
 from twoclocks.experiment import run as train
 from twoclocks.report.curves import curves_data, draw_curves
 from twoclocks.report.page import chapter, render, verdict_sentence, write_report
-from twoclocks.report.strip import MARKS, classify, strip_data
+from twoclocks.report.strip import MARKS, strip_data
 from twoclocks.report.theme import COLOURS, themed_svg
 
 
@@ -130,11 +130,10 @@ def test_strip_marks_agree_with_the_rule_and_the_training_set(tiny_gpt: Run) -> 
 
 
 def test_states_between_symbols_come_first() -> None:
-    decoded = Decoded(torch.zeros(4, 2, dtype=torch.int64), torch.tensor([0.9, 0.1, 0.1, 0.1]))
-    outcome = Outcome(
-        torch.tensor([True, True, False, True]), torch.tensor([True, True, False, False]), decoded.distance
-    )
-    assert classify(decoded, outcome, threshold=0.5) == ["between", "memorized", "broken", "valid-new"]
+    valid, copied = torch.tensor([[True, True, False, True], [True, True, False, False]])
+    outcome = Outcome(valid, copied, torch.tensor([0.9, 0.1, 0.1, 0.1]))
+    states = [STATES[number] for number in states_of(outcome, threshold=0.5)]
+    assert states == ["between", "memorized", "broken", "valid-new"]
 
 
 @pytest.mark.parametrize(

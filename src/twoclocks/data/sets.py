@@ -61,6 +61,17 @@ def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
     return torch.from_numpy(rng.integers(0, rule.symbols, size=(n, *rule.shape), dtype=np.int64))
 
 
+def loss_splits(rule: Rule, train: Tensor, rows: int, seed: int = 0) -> dict[str, Tensor]:
+    """Rows of ``train``, of the cube, and of valid samples outside ``train`` (where there are any), as many of each.
+
+    Small sets are repeated, so that row i of every split can meet the same noise.
+    """
+    splits = {"train": train[:rows], "cube": cube_set(rule, rows, seed)}
+    if room := rule.support() - len(train):
+        splits["held_out"] = held_out(rule, train, min(rows, room), seed)
+    return {name: found[torch.arange(rows) % len(found)] for name, found in splits.items()}
+
+
 def check_size(rule: Rule, n: int, part: int = 0) -> None:
     room = rule.support()
     if not isinstance(n, int | np.integer) or n < 2:

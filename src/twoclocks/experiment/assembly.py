@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.seeds import derive, torch_stream
-from twoclocks.data.sets import cube_set, held_out, holdout_set, training_set
+from twoclocks.data.sets import holdout_set, loss_splits, training_set
 from twoclocks.evaluation.metrics import Evaluator
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.models.base import parameter_count
@@ -72,13 +72,8 @@ class Experiment:
 
     def loss_splits(self) -> dict[str, Tensor]:
         """Encoded rows of the three splits on which losses are compared."""
-        n, seed = self.settings.evaluation.loss_rows, self.settings.data.seed
-        room = self.rule.support() - len(self.train_rows)
-        splits = {"train": self.train_rows[:n], "cube": cube_set(self.rule, n, seed)}
-        if room:
-            splits["held_out"] = held_out(self.rule, self.train_rows, min(n, room), seed)
-        # Small sets are repeated to n rows, so that row i of every split meets the same noise.
-        return {name: self.encode(rows[torch.arange(n) % len(rows)]) for name, rows in splits.items()}
+        found = loss_splits(self.rule, self.train_rows, self.settings.evaluation.loss_rows, self.settings.data.seed)
+        return {name: self.encode(rows) for name, rows in found.items()}
 
     def encode(self, rows: Tensor) -> Tensor:
         return self.encoding.encode(self.rule, rows).to(self.device)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from twoclocks.data.encodings import Decoded, layout
-from twoclocks.evaluation.metrics import Outcome
+from twoclocks.data.encodings import layout
+from twoclocks.evaluation.states import STATES, State, states_of
 from twoclocks.experiment.load import Run
 
-State = Literal["valid-new", "memorized", "broken", "between"]
 MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
     "valid-new": ("✓", "new", "valid and new"),
     "memorized": ("●", "memory", "memorized: a training sample"),
@@ -48,26 +46,12 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     moments = []
     for step, label in chosen_steps(run).items():
         decoded, outcome = run.samples(step)
-        states = classify(decoded, outcome, max(run.settings.evaluation.quantization))
+        numbers = states_of(outcome, max(run.settings.evaluation.quantization)).tolist()
+        states = [STATES[number] for number in numbers]
         grids = decoded.symbols.reshape(len(decoded.symbols), *layout(run.settings.rule)).tolist()
         shown = [Tile(state, grid) for state, grid in zip(states, grids, strict=True)][:tiles]
         moments.append(Moment(label, step, shown, dict(Counter(states))))
     return StripInfo(run.settings.rule.symbols, moments)
-
-
-def classify(decoded: Decoded, outcome: Outcome, threshold: float) -> list[State]:
-    """P1's four states; a value between symbols comes before what its rounding would say."""
-    found: list[State] = []
-    for distance, valid, copied in zip(
-        outcome.distance.tolist(), outcome.valid.tolist(), outcome.copied.tolist(), strict=True
-    ):
-        if distance > threshold:
-            found.append("between")
-        elif copied:
-            found.append("memorized")
-        else:
-            found.append("valid-new" if valid else "broken")
-    return found
 
 
 def chosen_steps(run: Run) -> dict[int, str]:

@@ -1,0 +1,12 @@
+"""Why the clocks tick: views of a model at many moments of its training, each a measurement that returns plain data."""
+
+import sys
+
+from twoclocks.core.folders import import_all
+from twoclocks.dissection.dissect import Dissection, dissect, dissect_run
+from twoclocks.dissection.subject import Models, RunSubject, Subject
+from twoclocks.dissection.view import VIEWS, Info, View
+
+import_all(sys.modules[__name__])
+
+__all__ = ["VIEWS", "Dissection", "Info", "Models", "RunSubject", "Subject", "View", "dissect", "dissect_run"]

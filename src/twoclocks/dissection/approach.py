@@ -1,0 +1,120 @@
+"""How near to the training set: nearest Hamming distance of all, valid, and valid and new samples (P1 Fig. 12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from twoclocks.clocks.onset import Onset, gap_onset
+from twoclocks.core.config import setting
+from twoclocks.data.encodings import Decoded
+from twoclocks.dissection.subject import Reads, Subject
+from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, order_words, plain
+from twoclocks.evaluation.metric import CHANCE_SAMPLES
+from twoclocks.evaluation.states import STATES, states_of
+
+GROUPS = ("all", "valid", "valid-new")
+
+
+@dataclass(frozen=True)
+class ApproachInfo(Info):
+    mean: Floats  # (steps, 3): mean distance of each of GROUPS; NaN where nobody is in it
+    error: Floats  # (steps, 3): standard errors
+    number: Floats  # (steps, 3): samples
+    chance: float  # mean distance of valid and new samples of a perfect model of the rule
+    onset: Onset | None  # when valid and new samples are surely nearer than that; None: too few of them
+    memory: Onset | None
+
+    @property
+    def lead(self) -> float | None:
+        """How many times earlier the approach begins than copying."""
+        if self.onset is None or self.memory is None:
+            return None
+        here, there = self.onset.estimate, self.memory.estimate
+        return None if here is None or there is None else there / here
+
+    def sentences(self) -> list[str]:
+        last = self.mean[-1]
+        said = [
+            f"At the last evaluation a valid and new sample differs from its nearest training sample in {last[2]:.2f} "
+            f"entries on average; a perfect model of the rule: {self.chance:.2f}."
+            if math.isfinite(last[2])
+            else "At the last evaluation no sample is valid and new."
+        ]
+        if self.onset is None:
+            return [*said, "Too few evaluations have valid and new samples to say when the approach begins."]
+        if not self.onset.seen:
+            return [*said, f"No approach to the training set is certain ({self.onset})."]
+        order = order_words(self.onset, self.memory, "τ_mem")
+        return [*said, f"Valid and new samples come surely nearer at step {self.onset}{order}."]
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "chance": self.chance,
+            "mean": {name: plain(self.mean[:, k]) for k, name in enumerate(GROUPS)},
+            "error": {name: plain(self.error[:, k]) for k, name in enumerate(GROUPS)},
+            "onset": None if self.onset is None else self.onset.as_json(),
+            "lead": self.lead,
+        }
+
+
+@VIEWS.register("approach")
+@dataclass(frozen=True, kw_only=True)
+class Approach(View):
+    """Distance to the nearest training sample over training."""
+
+    reads: ClassVar[Reads] = "samples"
+    about: ClassVar[str] = "nearest training sample in Hamming distance, and when valid and new samples approach it"
+    fewest: ClassVar[int] = 2
+    departure: float = setting(0.02, "how much nearer than chance counts as an approach, in parts of it", at_least=0)
+
+    def prepare(self, subject: Subject) -> Bench:
+        return ApproachBench(subject)
+
+    def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> ApproachInfo:
+        distance, state = looks["distance"].astype(np.float64), looks["state"]
+        valid, new = looks["valid"], state == STATES.index("valid-new")
+        members = np.stack([np.ones_like(valid), valid, new], axis=2)  # (steps, noises, 3)
+        number = members.sum(axis=1).astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = (distance[:, :, None] * members).sum(axis=1) / number
+            spread = ((distance[:, :, None] - mean[:, None]) ** 2 * members).sum(axis=1) / (number - 1)
+            error = np.sqrt(spread / number)
+        at, chance = np.array(steps, dtype=np.int64), float(still["chance"][0])
+        enough = number[:, 2] >= 20  # for a mean whose bounds are those of the normal distribution
+        onset, clocks = None, subject.settings.clocks
+        if enough.sum() >= clocks.sustain and math.isfinite(chance):
+            gaps, errors = chance - mean[enough, 2], np.hypot(error[enough, 2], still["chance"][1])
+            margin = self.departure * chance
+            onset = gap_onset(at[enough], gaps, errors, margin, clocks.sustain, clocks.confidence)
+        memory = subject.clocks.memory if subject.clocks is not None else None
+        return ApproachInfo(at, mean, error, number, chance, onset, memory)
+
+
+@dataclass(frozen=True)
+class ApproachBench(Bench):
+    subject: Subject
+
+    def still(self) -> Arrays:
+        """Mean and standard error of the distance of new samples that the rule itself draws."""
+        drawn = self.subject.rule.sample(CHANCE_SAMPLES, seed=self.subject.settings.evaluation.seed)
+        distance = self.subject.evaluator.neighbours.distance(drawn.to(self.subject.device)).double()
+        new = distance[distance > 0]
+        if len(new) < 2:
+            return {"chance": np.full(2, np.nan)}
+        return {"chance": np.array([float(new.mean()), float(new.std()) / math.sqrt(len(new))])}
+
+    def look(self, step: int) -> Arrays:
+        evaluator, decoded = self.subject.evaluator, self.subject.samples(step)
+        outcome = evaluator.judge(Decoded(decoded.symbols, decoded.distance))
+        state = states_of(outcome, max(self.subject.settings.evaluation.quantization))
+        distance = evaluator.neighbours.distance(decoded.symbols)
+        return {
+            "state": state.cpu().numpy(),
+            "valid": outcome.valid.cpu().numpy(),
+            "distance": distance.to("cpu").numpy().astype(np.int32),
+        }

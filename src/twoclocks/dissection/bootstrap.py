@@ -1,0 +1,18 @@
+"""Bands of means: what the mean over a few units would have been with other units."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twoclocks.core.seeds import numpy_stream
+from twoclocks.dissection.view import Floats
+
+
+def band(values: Floats, axis: int, low: float, high: float, resamples: int) -> tuple[Floats, Floats]:
+    """Percentiles of the mean over ``axis`` when its units are drawn anew with replacement, ``resamples`` times."""
+    moved = np.moveaxis(values, axis, 0)
+    units = len(moved)
+    drawn = numpy_stream(0, "bootstrap").multinomial(units, np.full(units, 1 / units), size=resamples) / units
+    means = np.tensordot(drawn, moved, axes=1)
+    lower, upper = np.percentile(means, [low, high], axis=0)
+    return lower, upper

@@ -1,0 +1,89 @@
+"""Measurements kept beside the run, each under the hash of all that determines it; what is damaged is measured anew."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from twoclocks import __version__
+from twoclocks.core.config import to_mapping
+from twoclocks.dissection.subject import Subject
+from twoclocks.dissection.view import VIEWS, Arrays, View
+from twoclocks.store import files
+from twoclocks.store.files import DiskError
+
+log = logging.getLogger("twoclocks")
+
+
+class Cache:
+    """A folder of measurements; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.memory: dict[str, Arrays] = {}
+
+    def get(self, key: str | None) -> Arrays | None:
+        if key is None or self.folder is None:
+            return None
+        if key not in self.memory:
+            found = self.read(self.folder / f"{key}.npy")
+            if found is None:
+                return None
+            self.memory[key] = found
+        return self.memory[key]
+
+    def read(self, path: Path) -> Arrays | None:
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        if not path.is_file() or path.is_symlink():
+            return None
+        seal, _, data = files.read(path).partition(b"\n")
+        try:
+            return dict(load(data)) if seal.decode("ascii", "replace") == files.digest(data) else None
+        except SafetensorError:
+            return None
+
+    def put(self, key: str | None, arrays: Arrays) -> None:
+        if key is None or self.folder is None:
+            return
+        from safetensors.numpy import save
+
+        self.memory[key] = arrays
+        data = save(arrays)
+        try:
+            files.make_folder(self.folder)
+            files.write_atomic(self.folder / f"{key}.npy", files.digest(data).encode() + b"\n" + data)
+        except DiskError as error:  # a run on a read-only disk can be looked at all the same
+            log.warning(f"{error}; results are not kept")
+            self.folder = None
+
+
+def key_of(view: View, subject: Subject, step: int | None) -> str | None:
+    """SHA-256 of the view with its settings and code, of the run's settings, and of what it reads at a step.
+
+    ``step`` None: of what does not change with training. None is the answer where the model's origin is unknown.
+    """
+    origin = "still" if step is None else subject.origin(view.reads, step)
+    if origin is None:
+        return None
+    document: dict[str, Any] = {
+        "view": VIEWS.name_of(view),
+        "settings": to_mapping(view),
+        "code": code_of(type(view)),
+        "run": subject.settings.digest(),
+        "origin": origin,
+        "precision": getattr(subject, "training", subject.settings.training).precision,
+        "version": __version__,
+    }
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def code_of(cls: type) -> str:
+    """SHA-256 of the file in which a view stands: a changed view measures anew."""
+    source = inspect.getsourcefile(cls)
+    return files.digest(Path(source).read_bytes()) if source is not None else ""

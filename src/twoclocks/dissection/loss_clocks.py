@@ -1,0 +1,53 @@
+"""Clocks read off losses: when does the loss on one split depart from that on another?"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.clocks.onset import Onset, gap_onset
+from twoclocks.clocks.settings import ClockSettings
+from twoclocks.dissection.view import Floats
+
+Steps = npt.NDArray[np.int64]
+TINY = 1e-12  # a loss below this is rounding
+
+
+def loss_clock(
+    steps: Steps,
+    upper: Floats,
+    lower: Floats,
+    chosen: npt.NDArray[np.bool_],
+    departure: float,
+    clocks: ClockSettings,
+) -> Onset:
+    """When the loss ``upper`` surely exceeds ``lower`` by a part ``departure`` of it, over all chosen levels together.
+
+    Both are (steps, levels, rows), row by row under the same noise. Levels count alike: at each, losses are divided by
+    the mean of ``lower``.
+    """
+    scale = np.maximum(lower[:, chosen].mean(axis=2, keepdims=True), TINY)
+    excess = ((upper[:, chosen] - lower[:, chosen]) / scale).mean(axis=1)  # (steps, rows)
+    return departs(steps, excess, departure, clocks)
+
+
+def departs(steps: Steps, excess: Floats, departure: float, clocks: ClockSettings) -> Onset:
+    """The onset of the mean over rows (steps, rows)."""
+    errors = excess.std(axis=1, ddof=1) / math.sqrt(excess.shape[1])
+    return gap_onset(steps, excess.mean(axis=1), errors, departure, clocks.sustain, clocks.confidence)
+
+
+def earliest_split(
+    steps: Steps, sigmas: Floats, upper: Floats, lower: Floats, departure: float, clocks: ClockSettings
+) -> tuple[float, Onset] | None:
+    """The level whose losses split first, and when; levels share the permitted error."""
+    shared = ClockSettings(sustain=clocks.sustain, confidence=1 - (1 - clocks.confidence) / len(sigmas))
+    found = []
+    for level, sigma in enumerate(sigmas):
+        only = np.arange(len(sigmas)) == level
+        one = loss_clock(steps, upper, lower, only, departure, shared if clocks.confidence else clocks)
+        if one.seen:
+            found.append((float(sigma), one))
+    return min(found, key=lambda pair: pair[1].interpolated or pair[1].upper) if found else None

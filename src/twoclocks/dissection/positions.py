@@ -1,0 +1,189 @@
+"""Next-token loss by position: what the rule gives away falls first, what only memory knows splits late (P1 §5.1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from twoclocks.clocks.onset import Onset, gap_onset
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import setting
+from twoclocks.core.errors import UserError
+from twoclocks.data.sets import loss_splits
+from twoclocks.dissection.subject import Reads, Subject
+from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.objectives.autoregressive import Autoregressive
+from twoclocks.objectives.base import OBJECTIVES
+from twoclocks.oracles.posterior import list_posterior, rule_posterior
+from twoclocks.oracles.prefix import next_token_loss
+
+DETERMINED = 0.5  # a position counts as given by the rule if less than this part of a uniform symbol's entropy is left
+
+
+@dataclass(frozen=True)
+class PositionsInfo(Info):
+    splits: tuple[str, ...]
+    loss: Floats  # (steps, splits, positions), nats
+    error: Floats  # standard errors of the same
+    uniform: float  # ln(symbols): the loss of somebody who knows nothing
+    rule_floor: Floats  # (positions,): loss of a perfect model of the rule on unseen samples; NaN: not known
+    memory_floor: Floats  # (positions,): loss of a perfect memory on training samples
+    determined: npt.NDArray[np.intp]  # positions that the rule gives away: a group's last
+    rule_onsets: tuple[Onset | None, ...]  # when each of those positions is half learned; None for the others
+    memory_onsets: tuple[Onset | None, ...]  # when held-out and training loss split, at every position
+    clocks: Clocks | None
+
+    def of(self, split: str) -> Floats:
+        return np.asarray(self.loss[:, self.splits.index(split)])
+
+    @property
+    def gap(self) -> Floats | None:
+        """Held-out minus training loss (steps, positions)."""
+        return self.of("held_out") - self.of("train") if "held_out" in self.splits else None
+
+    def first_split(self) -> int | None:
+        """The first position from which on more than half of the positions split in the end."""
+        seen = np.array([one is not None and one.seen for one in self.memory_onsets])
+        if not seen.any():
+            return None
+        after = np.array([seen[k:].mean() for k in range(len(seen))])
+        return int(np.flatnonzero((after > 0.5) & seen)[0]) if ((after > 0.5) & seen).any() else int(seen.argmax())
+
+    def sentences(self) -> list[str]:
+        said = []
+        known = [(k, one) for k, one in enumerate(self.rule_onsets) if one is not None]
+        seen = [(k, one) for k, one in known if one.seen]
+        if known:
+            said.append(
+                f"The rule gives away {len(known)} of {self.loss.shape[2]} positions "
+                f"({', '.join(str(k + 1) for k, _ in known[:12])}{', …' if len(known) > 12 else ''}); "
+                f"{len(seen)} of them are half learned by the end."
+            )
+        if seen:
+            first, last = (pick(seen, key=lambda pair: pair[1].upper) for pick in (min, max))
+            told = f"first position {first[0] + 1}, at step {first[1]}, last position {last[0] + 1}, at step {last[1]}"
+            said.append(f"They fall {told if first[1].upper < last[1].upper else f'together, at step {first[1]}'}.")
+        if self.gap is None:
+            return [*said, "Every valid sample is in the training set: there is no held-out loss."]
+        split = [(k, one) for k, one in enumerate(self.memory_onsets) if one is not None and one.seen]
+        if split:
+            first = min(split, key=lambda pair: pair[1].upper)
+            said.append(
+                f"Held-out and training loss split at {len(split)} positions, mostly from position "
+                f"{(self.first_split() or 0) + 1} on; first at position {first[0] + 1}, at step {first[1]}."
+            )
+        else:
+            said.append("Held-out and training loss split at no position.")
+        return said
+
+    def numbers(self) -> dict[str, Any]:
+        def onsets(found: tuple[Onset | None, ...]) -> list[dict[str, Any] | None]:
+            return [None if one is None else one.as_json() for one in found]
+
+        return {
+            "determined": (self.determined + 1).tolist(),
+            "loss": {name: self.of(name).tolist() for name in self.splits},
+            "rule_onsets": onsets(self.rule_onsets),
+            "memory_onsets": onsets(self.memory_onsets),
+            "first_split": None if self.first_split() is None else int(self.first_split() or 0) + 1,
+        }
+
+
+@VIEWS.register("positions")
+@dataclass(frozen=True, kw_only=True)
+class Positions(View):
+    """Cross-entropy by position and split over training."""
+
+    reads: ClassVar[Reads] = "weights"
+    about: ClassVar[str] = "next-token loss by position and split; which position falls when"
+    rows: int = setting(256, "rows of each split", at_least=2, at_most=10**6)
+    departure: float = setting(
+        0.05, "difference of held-out and training loss that counts as a split, in nats", above=0
+    )
+
+    def refusal(self, settings: RunSettings) -> str | None:
+        if isinstance(settings.objective, Autoregressive):
+            return None
+        name = OBJECTIVES.name_of(settings.objective)
+        return f"objective {name} has no order of positions; it is made for autoregressive models"
+
+    def prepare(self, subject: Subject) -> Bench:
+        return PositionsBench(self, subject)
+
+    def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> PositionsInfo:
+        at, clocks = np.array(steps, dtype=np.int64), subject.settings.clocks
+        splits = tuple(name for name in ("train", "held_out", "cube") if name in subject.splits(2))
+        rows = looks["loss"].astype(np.float64)  # (steps, splits, rows, positions)
+        uniform, count = math.log(subject.rule.symbols), rows.shape[3]
+        floor = still["rule_floor"]
+        determined = still["determined"].astype(np.intp)
+        unseen = rows[:, splits.index("held_out" if "held_out" in splits else "train")]
+
+        def rises(values: Floats, threshold: float) -> Onset:
+            """Of values (steps, rows)."""
+            errors = values.std(axis=1, ddof=1) / math.sqrt(values.shape[1])
+            return gap_onset(at, values.mean(axis=1), errors, threshold, clocks.sustain, clocks.confidence)
+
+        falls: list[Onset | None] = [None] * count
+        for k in determined:
+            floor_here = floor[k] if np.isfinite(floor[k]) else 0.0
+            falls[k] = rises(uniform - unseen[:, :, k], (uniform - floor_here) / 2)
+        gaps: list[Onset | None] = [None] * count
+        if "held_out" in splits:
+            difference = unseen - rows[:, splits.index("train")]
+            gaps = [rises(difference[:, :, k], self.departure) for k in range(count)]
+        return PositionsInfo(
+            steps=at,
+            splits=splits,
+            loss=rows.mean(axis=2),
+            error=rows.std(axis=2, ddof=1) / math.sqrt(rows.shape[2]),
+            uniform=uniform,
+            rule_floor=floor,
+            memory_floor=still["memory_floor"],
+            determined=determined,
+            rule_onsets=tuple(falls),
+            memory_onsets=tuple(gaps),
+            clocks=subject.clocks,
+        )
+
+
+class PositionsBench(Bench):
+    def __init__(self, view: Positions, subject: Subject) -> None:
+        self.subject = subject
+        self.rows = loss_splits(subject.rule, subject.train, view.rows, subject.settings.data.seed)
+        found = subject.splits(view.rows)
+        self.clean = torch.stack([found[name] for name in ("train", "held_out", "cube") if name in found])
+
+    def still(self) -> Arrays:
+        rule, train = self.subject.rule, self.subject.train
+        entries = train[0].numel()
+        memory = next_token_loss(list_posterior(train, rule.symbols), self.rows["train"], rule.symbols).mean(dim=0)
+        floor = torch.full((entries,), math.nan, dtype=torch.float64)
+        with suppress(UserError):  # no exact oracle
+            unseen = self.rows.get("held_out", self.rows["train"])
+            floor = next_token_loss(rule_posterior(rule), unseen, rule.symbols).mean(dim=0)
+        known = bool(torch.isfinite(floor).all())
+        given = (floor < DETERMINED * math.log(rule.symbols)).nonzero()[:, 0] if known else ends_of_pieces(self.subject)
+        return {"rule_floor": floor.numpy(), "memory_floor": memory.numpy(), "determined": given.numpy()}
+
+    def look(self, step: int) -> Arrays:
+        objective, network = self.subject.objective, self.subject.network(step)
+        assert isinstance(objective, Autoregressive)
+        loss = self.subject.in_pieces(lambda rows: objective.position_loss(network, rows), self.clean.flatten(0, 1))
+        return {"loss": loss.reshape(self.clean.shape).float().cpu().numpy()}
+
+
+def ends_of_pieces(subject: Subject) -> torch.Tensor:
+    """Where the rule's oracle is not known: the last position of each piece of its first kind."""
+    places = torch.arange(subject.train[0].numel()).reshape(1, *subject.rule.shape)
+    pieces = next(iter(subject.rule.parts(places).values()))
+    ends: torch.Tensor = pieces[0].amax(dim=1).unique()
+    return ends

@@ -1,0 +1,149 @@
+"""The denoising loss by noise scale, beside what is possible: how much of the rule, and of memory, a model has learned.
+
+At every σ the loss on three splits (training set, valid and unseen, cube) meets the same noises at every step, and the
+same noises meet the exact oracles. Between the oracle of the cube and that of the rule lies what the rule is worth at
+that σ; between those of the rule and of the training set what memory is worth (P1 C.4.2, with floors).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.data.encodings import ScalarImage
+from twoclocks.dissection.loss_clocks import earliest_split, loss_clock
+from twoclocks.dissection.spectrum_info import SpectrumInfo
+from twoclocks.dissection.subject import Reads, Subject
+from twoclocks.dissection.view import CRITICAL, VIEWS, Arrays, Bench, Floats, View, needs_noise_levels
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.objectives.edm import like
+
+
+@VIEWS.register("spectrum")
+@dataclass(frozen=True, kw_only=True)
+class Spectrum(View):
+    """Denoising loss by noise scale, with the exact floors drawn in."""
+
+    reads: ClassVar[Reads] = "weights"
+    about: ClassVar[str] = "denoising loss by σ on three splits, exact floors, loss clocks, distance to each oracle"
+    levels: int = setting(50, "noise scales, log-spaced", at_least=2, at_most=1000)
+    sigma_min: float = setting(0.02, "smallest noise scale", above=0)
+    sigma_max: float = setting(20.0, "largest noise scale", above=0)
+    rows: int = setting(64, "rows of each split", at_least=2, at_most=10**6)
+    band: tuple[float, ...] = setting(CRITICAL, "smallest and largest critical noise scale", above=0)
+    departure: float = setting(0.05, "relative difference of losses that counts as a split", above=0)
+
+    def check(self) -> None:
+        if self.sigma_min >= self.sigma_max:
+            raise SettingError("sigma_min", self.sigma_min, f"use a number below sigma_max = {self.sigma_max:g}")
+        if len(self.band) != 2 or not self.sigma_min <= self.band[0] < self.band[1] <= self.sigma_max:
+            fix = f"give two numbers, the smaller first, from {self.sigma_min:g} to {self.sigma_max:g}"
+            raise SettingError("band", list(self.band), fix)
+
+    def refusal(self, settings: RunSettings) -> str | None:
+        return needs_noise_levels(settings)
+
+    def sigmas(self) -> Floats:
+        return np.geomspace(self.sigma_min, self.sigma_max, self.levels)
+
+    def prepare(self, subject: Subject) -> Bench:
+        return SpectrumBench(self, subject)
+
+    def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> SpectrumInfo:
+        at, sigmas = np.array(steps, dtype=np.int64), self.sigmas()
+        splits = tuple(name for name in ("train", "held_out", "cube") if name in subject.splits(2))
+        rows = looks["loss"].astype(np.float64)  # (steps, splits, σ, rows)
+        train, inside = rows[:, splits.index("train")], (sigmas >= self.band[0]) & (sigmas <= self.band[1])
+        gap = np.full(train.shape[:3], np.nan)
+        memory_clock = first = None
+        if "held_out" in splits:
+            pair = rows[:, splits.index("held_out")], train
+            gap, error = paired(*pair)
+            memory_clock = loss_clock(at, *pair, inside, self.departure, subject.settings.clocks)
+            first = earliest_split(at, sigmas, *pair, self.departure, subject.settings.clocks)
+        else:
+            gap, error = np.full(train.shape[:2], np.nan), np.full(train.shape[:2], np.nan)
+        rule_clock = loss_clock(
+            at, rows[:, splits.index("cube")], train, inside, self.departure, subject.settings.clocks
+        )
+        return SpectrumInfo(
+            steps=at,
+            sigmas=sigmas,
+            splits=splits,
+            oracles=tuple(subject.oracles),
+            loss=rows.mean(axis=3),
+            error=rows.std(axis=3, ddof=1) / math.sqrt(rows.shape[3]),
+            gap=gap,
+            gap_error=error,
+            ideal=still["ideal"],
+            floor=still["floor"],
+            distance=looks["distance"],
+            band=(self.band[0], self.band[1]),
+            rule_clock=rule_clock,
+            memory_clock=memory_clock,
+            first_split=first,
+            clocks=subject.clocks,
+        )
+
+
+def paired(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Mean difference over rows that met the same noise, and its standard error: (…) of (…, rows)."""
+    difference = left - right
+    return difference.mean(axis=-1), difference.std(axis=-1, ddof=1) / math.sqrt(difference.shape[-1])
+
+
+class SpectrumBench(Bench):
+    """All noisy rows at once, (splits·σ·rows, *shape), in that order."""
+
+    def __init__(self, view: Spectrum, subject: Subject) -> None:
+        self.view, self.subject = view, subject
+        found = subject.splits(view.rows)
+        self.splits = [name for name in ("train", "held_out", "cube") if name in found]
+        shape = subject.encoding.shape(subject.rule)
+        noise = torch.randn((view.rows, *shape), generator=subject.stream("spectrum noise")).to(subject.device)
+        sigmas = torch.tensor(view.sigmas(), dtype=torch.float32, device=subject.device)
+        self.sizes = (len(self.splits), view.levels, view.rows)
+        clean = torch.stack([found[name] for name in self.splits])[:, None].expand(*self.sizes, *shape)
+        self.sigma = sigmas[None, :, None].expand(self.sizes).reshape(-1)
+        self.clean = clean.reshape(-1, *shape)
+        noise = noise.expand(*self.sizes, *shape).reshape(-1, *shape)
+        if subject.rule.symbols == 2 and isinstance(subject.encoding, ScalarImage):
+            # The same noise as seen from each bit: then every array of bits is equally hard for the ideal denoiser of
+            # the cube, every valid one for that of parity, and what differs between splits is the model's doing.
+            noise = noise * self.clean
+        self.noisy = self.clean + like(self.sigma, self.clean) * noise
+
+    @cached_property
+    def ideals(self) -> dict[str, Tensor]:
+        """What each oracle says of the noisy rows."""
+        return {name: oracle(self.noisy, self.sigma) for name, oracle in self.subject.oracles.items()}
+
+    def squared(self, left: Tensor, right: Tensor) -> Tensor:
+        """Mean squared difference of each row, (splits, σ, rows)."""
+        return (left - right).flatten(1).square().mean(dim=1).reshape(self.sizes)
+
+    def still(self) -> Arrays:
+        ideal = [self.squared(said, self.clean).mean(dim=2) for said in self.ideals.values()]
+        floors = []
+        for name, oracle in self.subject.oracles.items():
+            # What each is ideal for: the cube's, unseen valid or else training, and training rows.
+            split = {"cube": "cube", "rule": "held_out", "memory": "train"}[name]
+            place = self.splits.index(split if split in self.splits else "train")
+            variance = oracle.variance(self.noisy, self.sigma).reshape(self.sizes)
+            floors.append(variance[place].mean(dim=1))
+        return {"ideal": torch.stack(ideal).double().cpu().numpy(), "floor": torch.stack(floors).cpu().numpy()}
+
+    def look(self, step: int) -> Arrays:
+        said = self.subject.denoise(step, self.noisy, self.sigma)
+        distance = [self.squared(said, ideal).mean(dim=2) for ideal in self.ideals.values()]
+        loss = self.squared(said, self.clean)
+        return {"loss": loss.float().cpu().numpy(), "distance": torch.stack(distance).double().cpu().numpy()}

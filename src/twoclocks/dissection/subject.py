@@ -1,0 +1,178 @@
+"""What is dissected: a model at several moments of its training, with its data and the ideals it is held against."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.errors import UserError
+from twoclocks.core.seeds import torch_stream
+from twoclocks.data.encodings import Decoded, ImageEncoding
+from twoclocks.data.sets import loss_splits, training_set
+from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.experiment.assembly import SHARE, Experiment
+from twoclocks.experiment.load import Run
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.objectives.base import Network, sample
+from twoclocks.objectives.edm import EDM
+from twoclocks.oracles import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.training.crew import Crew
+
+Reads = Literal["samples", "weights"]  # what a view needs of every moment
+ROWS = 2048  # that a GPU works on at once
+
+
+class Subject(ABC):
+    """Settings, data and ideals of one training, and access to what is known of its moments."""
+
+    def __init__(self, settings: RunSettings, device: str, clocks: Clocks | None = None) -> None:
+        assert settings.encoding is not None
+        self.settings, self.device, self.clocks = settings, device, clocks
+        self.rule, self.encoding, self.objective = settings.rule, settings.encoding, settings.objective
+        self.train = training_set(settings.rule, settings.data.n, settings.data.seed, settings.data.part)
+        self.crew = Crew(1)
+
+    @abstractmethod
+    def steps(self, reads: Reads) -> tuple[int, ...]:
+        """The moments of which samples, or weights, are known."""
+
+    @abstractmethod
+    def network(self, step: int) -> Network:
+        """The network as it was after so many updates; it may be used until the next is asked for."""
+
+    @abstractmethod
+    def samples(self, step: int) -> Decoded:
+        """What it generated then, row i always from the same noise."""
+
+    def origin(self, reads: Reads, step: int) -> str | None:
+        """The SHA-256 of what is read of a moment; None: unknown, so nothing that comes of it can be kept."""
+        return None
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        return Evaluator(self.rule, self.train.to(self.device), self.settings.evaluation)
+
+    @cached_property
+    def oracles(self) -> dict[str, Denoiser]:
+        """The ideal denoisers: of the cube, of the rule where its exact posterior is known, of the training set."""
+        assert isinstance(self.encoding, ImageEncoding)
+        found = {"cube": cube_denoiser(self.rule, self.encoding)}
+        with suppress(UserError):  # no closed form and too many valid arrays: the views say so
+            found["rule"] = rule_denoiser(self.rule, self.encoding)
+        return {**found, "memory": empirical_denoiser(self.train, self.rule, self.encoding)}
+
+    def splits(self, rows: int) -> dict[str, Tensor]:
+        """Encoded rows of training set, held-out valid set (where there is one) and cube, as many of each."""
+        found = loss_splits(self.rule, self.train, rows, self.settings.data.seed)
+        return {name: self.encode(symbols) for name, symbols in found.items()}
+
+    def encode(self, symbols: Tensor) -> Tensor:
+        return self.encoding.encode(self.rule, symbols).to(self.device)
+
+    def denoise(self, step: int, y: Tensor, sigma: Tensor) -> Tensor:
+        """D(y; σ) of the network at a step, y (n, *shape), sigma (n,)."""
+        assert isinstance(self.objective, EDM)
+        return self.in_pieces(self.objective.denoiser(self.network(step)), y, sigma)
+
+    def in_pieces(self, work: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+        """Work on rows, a bounded number of them at once, shared by the threads of the CPU."""
+
+        @torch.no_grad()
+        def on_piece(piece: tuple[Tensor, ...]) -> Tensor:
+            return work(*piece)
+
+        size = ROWS if tensors[0].is_cuda else SHARE
+        pieces = list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
+        return torch.cat(self.crew.map(on_piece, pieces))
+
+    def stream(self, purpose: str) -> torch.Generator:
+        """Randomness of a view: the same for every moment, so that differences are the model's."""
+        return torch_stream(self.settings.evaluation.seed, f"dissection, {purpose}")
+
+
+class RunSubject(Subject):
+    """A run directory, finished or still written; reads nothing else."""
+
+    def __init__(self, run: Run, device: str | None = None) -> None:
+        settings = run.settings
+        device = device if device is not None else usable(settings.training.device)
+        if not device.startswith("cuda"):  # bfloat16 saves time on GPUs only
+            exact = replace(settings.training, device=device, precision="float32")
+        else:
+            exact = replace(settings.training, device=device)
+        super().__init__(settings, device, clocks_of(run))
+        self.run, self.training, self.loaded = run, exact, -1
+        self.kept = {"samples": run.directory.kept_steps("samples"), "weights": run.directory.kept_steps("weights")}
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        experiment = Experiment(replace(self.settings, training=self.training))
+        experiment.network.eval()
+        self.crew = experiment.crew
+        return experiment
+
+    def steps(self, reads: Reads) -> tuple[int, ...]:
+        if reads == "weights" and not self.kept["weights"]:  # then the last checkpoints are better than nothing
+            return tuple(self.run.directory.checkpoint_steps())
+        return tuple(sorted(self.kept[reads]))
+
+    def network(self, step: int) -> Network:
+        if step != self.loaded:
+            self.experiment.load_weights(self.weights(step))
+            self.loaded = step
+        return self.crew.guarded(self.experiment.network)
+
+    def weights(self, step: int) -> dict[str, Tensor]:
+        directory = self.run.directory
+        if step in self.kept["weights"]:
+            return directory.kept["weights"].read(step, self.kept["weights"][step])
+        tensors = directory.checkpoints.read(step).tensors
+        return {name.removeprefix("network."): value for name, value in tensors.items() if name.startswith("network.")}
+
+    def samples(self, step: int) -> Decoded:
+        stored = self.run.directory.kept["samples"].read(step, self.kept["samples"][step])
+        return Decoded(stored["symbols"].long().to(self.device), stored["distance"].to(self.device))
+
+    def origin(self, reads: Reads, step: int) -> str | None:
+        if step in self.kept[reads]:
+            return self.kept[reads][step]
+        about, _ = self.run.directory.checkpoints.intact(step)
+        return str(about["tensors"])
+
+
+class Models(Subject):
+    """Networks given as functions, one a step: an oracle can be dissected, or a model from elsewhere."""
+
+    def __init__(self, settings: RunSettings, networks: Mapping[int, Network], device: str = "cpu") -> None:
+        super().__init__(settings, device)
+        self.networks = dict(sorted(networks.items()))
+
+    def steps(self, reads: Reads) -> tuple[int, ...]:
+        return tuple(self.networks)
+
+    def network(self, step: int) -> Network:
+        return self.networks[step]
+
+    def samples(self, step: int) -> Decoded:
+        generator = torch_stream(self.settings.evaluation.seed, "sampling noise")
+        shape = self.encoding.shape(self.rule)
+        noise = self.objective.draw_noise(self.settings.evaluation.samples, shape, generator).to(self.device)
+        return self.encoding.decode(self.rule, sample(self.objective, self.networks[step], noise))
+
+
+def clocks_of(run: Run) -> Clocks | None:
+    """The clocks of a run; None before its first evaluation."""
+    return run.clocks() if list(run.directory.metrics()) else None
+
+
+def usable(device: str) -> str:
+    """Where the run was trained, or the CPU where that device is not at hand."""
+    return device if not device.startswith("cuda") or torch.cuda.is_available() else "cpu"

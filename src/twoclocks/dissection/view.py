@@ -1,0 +1,118 @@
+"""What a view is: a measurement of every moment, and what the measurements say together."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.clocks.onset import Onset
+from twoclocks.core.config import Settings
+from twoclocks.core.errors import UserError
+from twoclocks.core.registry import Registry
+from twoclocks.dissection.subject import Reads, Subject
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.objectives.base import OBJECTIVES
+from twoclocks.objectives.edm import EDM
+
+CRITICAL = (0.2, 2.0)  # noise scales at which neighbouring corners of the cube are told apart (P1 §4.2)
+Floats: TypeAlias = npt.NDArray[np.float64]
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+
+class ViewError(UserError):
+    """A view finds, when it gets ready, that there is nothing here for it to see."""
+
+
+@dataclass(frozen=True)
+class Info(ABC):
+    """All that a figure and its caption show, as plain arrays and numbers. Axis 0 of what changes is the step."""
+
+    steps: npt.NDArray[np.int64]
+
+    @abstractmethod
+    def sentences(self) -> list[str]:
+        """What is seen, in plain words with the numbers filled in."""
+
+    @abstractmethod
+    def numbers(self) -> dict[str, Any]:
+        """The same for programs: what ``--json`` prints."""
+
+
+class Bench(ABC):
+    """A view with all that it needs besides the model, prepared once for all moments."""
+
+    def still(self) -> Arrays:
+        """What does not change with training: floors, the fields of oracles."""
+        return {}
+
+    @abstractmethod
+    def look(self, step: int) -> Arrays:
+        """One moment's measurement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(Settings):
+    """One way to look at a training; its settings are the measurement's.
+
+    To add one: a subclass with the members below, registered under a name, in one file of this folder; a drawing of its
+    Info goes to ``report/why``. Looks are cached by content, so a view says the same for the same model and settings.
+    """
+
+    reads: ClassVar[Reads]
+    about: ClassVar[str]  # one line for lists
+    fewest: ClassVar[int] = 1  # moments without which there is nothing to see
+
+    def refusal(self, settings: RunSettings) -> str | None:
+        """Why this view makes no sense for such runs, or None."""
+        return None
+
+    @abstractmethod
+    def prepare(self, subject: Subject) -> Bench:
+        """Get ready to look."""
+
+    @abstractmethod
+    def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> Info:
+        """What the looks say together; ``looks`` are those of all moments, stacked along axis 0."""
+
+
+VIEWS: Registry[View] = Registry("view", View)
+
+
+def needs_noise_levels(settings: RunSettings) -> str | None:
+    """The refusal of views that denoise."""
+    if isinstance(settings.objective, EDM):
+        return None
+    return f"objective {OBJECTIVES.name_of(settings.objective)} has no noise levels; it is made for diffusion (edm)"
+
+
+def plain(values: Floats) -> list[float | None]:
+    """For JSON, which has neither NaN nor infinity."""
+    return [float(value) if np.isfinite(value) else None for value in values]
+
+
+def critical(sigmas: Floats) -> int:
+    """Which of some noise scales is nearest to the middle of P1's critical band, where cube, rule and memory part."""
+    return int(np.abs(np.log(sigmas / math.sqrt(CRITICAL[0] * CRITICAL[1]))).argmin())
+
+
+def order_words(here: Onset, there: Onset | None, what: str) -> str:
+    """How an onset stands to another, ``what``, as far as their intervals tell."""
+    if there is None or not here.seen:
+        return ""
+    if here.upper <= there.lower:
+        times = f", {there.estimate / here.estimate:.1f} times" if here.estimate and there.estimate else ""
+        return f"{times} before {what} ({there})"
+    if there.seen and there.upper <= here.lower:
+        return f" after {what} ({there})"
+    return f"; whether that is before {what} ({there}) is not certain"
+
+
+def spoken(value: float) -> str:
+    """A number in a sentence."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,23 @@
+"""P1's four states of a generated sample."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from twoclocks.evaluation.metrics import Outcome
+
+State = Literal["between", "broken", "valid-new", "memorized"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+def states_of(outcome: Outcome, threshold: float) -> Tensor:
+    """Which of ``STATES`` each sample is in, uint8 (n,); a value between symbols comes before what its rounding says.
+
+    ``threshold`` is the distance to the code book beyond which an entry lies between symbols.
+    """
+    state = torch.where(outcome.valid, 2, 1)
+    state = torch.where(outcome.copied, 3, state)
+    return torch.where(outcome.distance > threshold, 0, state).to(torch.uint8)

@@ -1,0 +1,30 @@
+"""The ideal next-token predictor: P(x_i | x_1 … x_{i−1}) for x uniform on a set."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from twoclocks.oracles.posterior import Posterior
+from twoclocks.rules.automaton import NEVER
+
+
+def next_token_loss(posterior: Posterior, rows: Tensor, symbols: int) -> Tensor:
+    """−log P(x_i | x_<i) in nats at every entry, (n, entries) of rows (n, *shape) that the set holds.
+
+    >>> from twoclocks import rules
+    >>> from twoclocks.oracles import rule_posterior
+    >>> rule = rules.create("parity", length=4, group=2)
+    >>> next_token_loss(rule_posterior(rule), rule.sample(1, seed=0), symbols=2).round(decimals=3)
+    tensor([[0.6930, 0.0000, 0.6930, 0.0000]], dtype=torch.float64)
+    """
+    flat = rows.flatten(1)
+    seen = (1 - functional.one_hot(flat, symbols).double()) * NEVER  # log-likelihood of a symbol that was read
+    found = []
+    for entry in range(flat.shape[1]):
+        logits = torch.zeros_like(seen)
+        logits[:, :entry] = seen[:, :entry]
+        chance = posterior(logits)[:, entry].gather(1, flat[:, entry : entry + 1])[:, 0]
+        found.append(-chance.clamp(min=torch.finfo(torch.float64).tiny).log())
+    return torch.stack(found, dim=1)
