@@ -51,8 +51,8 @@ class BasinInfo(Info):
             ideal = ", ".join(f"{o} {self.ideal[k, level, line]:.2f}" for k, o in enumerate(self.oracles))
             said.append(
                 f"Towards a {name} neighbour the basin reaches {width[0]:.2f} of the way at step {self.steps[0]:,}, "
-                f"at most {width[widest]:.2f} ({low[widest]:.2f} to {high[widest]:.2f}) at step {self.steps[widest]:,}, "
-                f"and {end} at the end; ideal denoisers: {ideal}."
+                f"at most {width[widest]:.2f} ({low[widest]:.2f} to {high[widest]:.2f}) at step "
+                f"{self.steps[widest]:,}, and {end} at the end; ideal denoisers: {ideal}."
             )
         first = f"Means over {self.anchors} training samples at σ = {self.sigmas[level]:g}; 0.5 is half-way."
         return [first, *said]

@@ -149,8 +149,8 @@ def learned_words(info: SpectrumInfo) -> str:
     of_rule, of_memory = middle(rule, info.in_band), middle(memory, info.in_band)
     best = int(np.nanargmax(of_rule)) if np.isfinite(of_rule).any() else 0
     return (
-        f"Of what the rule is worth on unseen samples in the critical band, the model has learned {of_rule[best]:.0%} at "
-        f"step {info.steps[best]:,} and {of_rule[-1]:.0%} at the end (0%: a perfect model of the cube, 100%: of the "
+        "Of what the rule is worth on unseen samples in the critical band, the model has learned "
+        f"{of_rule[best]:.0%} at step {info.steps[best]:,} and {of_rule[-1]:.0%} at the end (0%: a perfect model of the cube, 100%: of the "
         f"rule, below 0%: worse than the cube); of what memory is worth on training samples {of_memory[best]:.0%} and "
         f"{of_memory[-1]:.0%}."
     )
