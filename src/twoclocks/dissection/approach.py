@@ -27,7 +27,10 @@ class ApproachInfo(Info):
     number: Floats  # (steps, 3): samples
     chance: float  # mean distance of valid and new samples of a perfect model of the rule
     onset: Onset | None  # when valid and new samples are surely nearer than that; None: too few of them
-    memory: Onset | None
+
+    @property
+    def memory(self) -> Onset | None:
+        return self.clocks.memory if self.clocks is not None else None
 
     @property
     def lead(self) -> float | None:
@@ -91,8 +94,7 @@ class Approach(View):
             gaps, errors = chance - mean[enough, 2], np.hypot(error[enough, 2], still["chance"][1])
             margin = self.departure * chance
             onset = gap_onset(at[enough], gaps, errors, margin, clocks.sustain, clocks.confidence)
-        memory = subject.clocks.memory if subject.clocks is not None else None
-        return ApproachInfo(at, mean, error, number, chance, onset, memory)
+        return ApproachInfo(at, subject.clocks, mean, error, number, chance, onset)
 
 
 @dataclass(frozen=True)

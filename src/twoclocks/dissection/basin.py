@@ -83,7 +83,7 @@ class Basin(View):
     reads: ClassVar[Reads] = "weights"
     about: ClassVar[str] = "profiles on lines from training samples to three kinds of neighbours, basin half-widths"
     sigmas: tuple[float, ...] = setting((0.5, 1.0), "noise scales", above=0)
-    anchors: int = setting(20, "training samples from which lines start", at_least=2, at_most=10**5)
+    anchors: int = setting(16, "training samples from which lines start", at_least=2, at_most=10**5)
     points: int = setting(41, "places on a line", at_least=5, at_most=10**4)
     begin: float = setting(-0.5, "where lines begin; 0 is the training sample", at_most=0)
     end: float = setting(1.5, "where lines end; 1 is the neighbour", at_least=1)
@@ -109,6 +109,7 @@ class Basin(View):
         low, high = band(widths, 3, 2.5, 97.5, self.resamples)
         return BasinInfo(
             steps=np.array(steps, dtype=np.int64),
+            clocks=subject.clocks,
             sigmas=np.array(self.sigmas),
             t=self.t(),
             mean={metric: values[metric].mean(axis=3) for metric in METRICS},

@@ -107,6 +107,7 @@ class Field(View):
         ]
         return FieldInfo(
             steps=np.array(steps, dtype=np.int64),
+            clocks=subject.clocks,
             sigmas=np.array(self.sigmas),
             axes=(still["axis_x"], still["axis_y"]),
             corners=still["corners"],

@@ -90,6 +90,7 @@ class Groups(View):
         kinds = tuple(pieces)
         return GroupsInfo(
             steps=np.array(steps, dtype=np.int64),
+            clocks=subject.clocks,
             kinds=kinds,
             blocks=block_sizes(pieces[kinds[0]].shape[1]),
             seen=looks["seen"],

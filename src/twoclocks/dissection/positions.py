@@ -13,7 +13,6 @@ import numpy.typing as npt
 import torch
 
 from twoclocks.clocks.onset import Onset, gap_onset
-from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import setting
 from twoclocks.core.errors import UserError
 from twoclocks.data.sets import loss_splits
@@ -39,7 +38,6 @@ class PositionsInfo(Info):
     determined: npt.NDArray[np.intp]  # positions that the rule gives away: a group's last
     rule_onsets: tuple[Onset | None, ...]  # when each of those positions is half learned; None for the others
     memory_onsets: tuple[Onset | None, ...]  # when held-out and training loss split, at every position
-    clocks: Clocks | None
 
     def of(self, split: str) -> Floats:
         return np.asarray(self.loss[:, self.splits.index(split)])

@@ -48,7 +48,6 @@ class Phase:
 class RasterInfo(Info):
     states: States  # (steps, noises), indices into STATES
     phases: tuple[Phase, ...]
-    clocks: Clocks | None
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -143,7 +142,7 @@ class Raster(View):
             for name, inside in ((name, (at >= a) & (at <= b)) for name, (a, b) in named.items())
             if inside.sum() >= 2
         ]
-        return RasterInfo(at, looks["states"], tuple(phases), subject.clocks)
+        return RasterInfo(at, subject.clocks, looks["states"], tuple(phases))
 
     def named_windows(self, clocks: Clocks | None, steps: npt.NDArray[np.int64]) -> dict[str, Span]:
         if self.windows:

@@ -38,7 +38,7 @@ class Spectrum(View):
     levels: int = setting(50, "noise scales, log-spaced", at_least=2, at_most=1000)
     sigma_min: float = setting(0.02, "smallest noise scale", above=0)
     sigma_max: float = setting(20.0, "largest noise scale", above=0)
-    rows: int = setting(64, "rows of each split", at_least=2, at_most=10**6)
+    rows: int = setting(48, "rows of each split", at_least=2, at_most=10**6)
     band: tuple[float, ...] = setting(CRITICAL, "smallest and largest critical noise scale", above=0)
     departure: float = setting(0.05, "relative difference of losses that counts as a split", above=0)
 
@@ -86,6 +86,7 @@ class Spectrum(View):
             gap_error=error,
             ideal=still["ideal"],
             floor=still["floor"],
+            between=still["between"],
             distance=looks["distance"],
             band=(self.band[0], self.band[1]),
             rule_clock=rule_clock,
@@ -140,7 +141,10 @@ class SpectrumBench(Bench):
             place = self.splits.index(split if split in self.splits else "train")
             variance = oracle.variance(self.noisy, self.sigma).reshape(self.sizes)
             floors.append(variance[place].mean(dim=1))
-        return {"ideal": torch.stack(ideal).double().cpu().numpy(), "floor": torch.stack(floors).cpu().numpy()}
+        between = [[self.squared(a, b).mean(dim=2) for b in self.ideals.values()] for a in self.ideals.values()]
+        found = {"ideal": torch.stack(ideal), "floor": torch.stack(floors)}
+        found["between"] = torch.stack([torch.stack(row) for row in between])
+        return {name: values.double().cpu().numpy() for name, values in found.items()}
 
     def look(self, step: int) -> Arrays:
         said = self.subject.denoise(step, self.noisy, self.sigma)

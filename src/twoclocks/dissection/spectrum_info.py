@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
-from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.view import Floats, Info, order_words, plain
 
+ALIKE = 1e-3  # mean squared distance below which two oracles say the same
 WORTH = 1e-3  # a difference of oracles below this part of the loss is too small to be divided by
 
 
@@ -26,12 +26,12 @@ class SpectrumInfo(Info):
     gap_error: Floats
     ideal: Floats  # (oracles, splits, σ): the loss of each oracle on the same noisy rows
     floor: Floats  # (oracles, σ): the exact loss of each oracle on what it is ideal for
+    between: Floats  # (oracles, oracles, splits, σ): mean squared distances of the oracles to each other
     distance: Floats  # (steps, oracles, splits, σ): mean squared distance of the learned denoiser to each oracle
     band: tuple[float, float]  # the critical σ
     rule_clock: Onset | None  # when the cube's loss departs from the training set's
     memory_clock: Onset | None  # when the held-out loss departs from the training set's
     first_split: tuple[float, Onset] | None  # the σ at which held-out and training loss split first, and when
-    clocks: Clocks | None
 
     def of(self, split: str) -> Floats:
         return np.asarray(self.loss[:, self.splits.index(split)])
@@ -59,10 +59,11 @@ class SpectrumInfo(Info):
 
     @property
     def nearest(self) -> npt.NDArray[np.intp]:
-        """(steps, σ): the oracle that the learned denoiser is nearest to on noisy training samples; −1: all alike."""
-        there = self.distance[:, :, self.splits.index("train")]
-        apart = np.ptp(self.ideal[:, self.splits.index("train")], axis=0) > WORTH * self.ideal.max()
-        return np.where(apart, there.argmin(axis=1), -1)
+        """(steps, σ): the oracle that is nearest on noisy training samples; −1: the next one says the same."""
+        split = self.splits.index("train")
+        first, second = np.argsort(self.distance[:, :, split], axis=1)[:, :2].swapaxes(0, 1)  # (steps, σ) each
+        apart = self.between[first, second, split, np.arange(len(self.sigmas))]
+        return np.where(apart > ALIKE, first, -1)
 
     def leads(self) -> dict[str, float]:
         """How many times earlier each loss clock strikes than its sample clock, where both are known."""
@@ -150,7 +151,7 @@ def learned_words(info: SpectrumInfo) -> str:
     best = int(np.nanargmax(of_rule)) if np.isfinite(of_rule).any() else 0
     return (
         "Of what the rule is worth on unseen samples in the critical band, the model has learned "
-        f"{of_rule[best]:.0%} at step {info.steps[best]:,} and {of_rule[-1]:.0%} at the end (0%: a perfect model of the cube, 100%: of the "
-        f"rule, below 0%: worse than the cube); of what memory is worth on training samples {of_memory[best]:.0%} and "
-        f"{of_memory[-1]:.0%}."
+        f"{of_rule[best]:.0%} at step {info.steps[best]:,} and {of_rule[-1]:.0%} at the end (0%: a perfect model of "
+        "the cube, 100%: of the rule, below 0%: worse than the cube); of what memory is worth on training samples "
+        f"{of_memory[best]:.0%} and {of_memory[-1]:.0%}."
     )

@@ -22,7 +22,7 @@ from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, 
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.edm import EDM, Denoiser
 
-ALIKE = 1e-3  # mean squared distance between oracles below which none of them is nearer
+ALIKE = 1e-3  # mean squared distance between the two nearest oracles below which neither is the nearer one
 FATES = ("settled", "valid", "copied")
 
 
@@ -30,7 +30,7 @@ FATES = ("settled", "valid", "copied")
 class TrajectoriesInfo(Info):
     sigmas: Floats  # of the sampler's levels, falling
     oracles: tuple[str, ...]
-    nearest: Floats  # (steps, σ, oracles + 1): part of the noises nearest to each oracle; the last: oracles alike
+    nearest: Floats  # (steps, σ, oracles + 1): part of the noises nearest to each oracle; the last: two are alike
     distance: Floats  # (steps, σ, oracles): mean squared distance to each
     quartiles: dict[
         str, Floats
@@ -55,7 +55,7 @@ class TrajectoriesInfo(Info):
         if apart.any():
             mean = self.nearest[-1, apart, :-1].mean(axis=0)
             shares = ", ".join(f"{name} {part:.0%}" for name, part in zip(self.oracles, mean, strict=True))
-            said.append(f"Where the ideal denoisers differ, the last checkpoint is nearest to that of: {shares}.")
+            said.append(f"Where the nearest ideal can be told from the next, it is at the last checkpoint: {shares}.")
         return said
 
     def numbers(self) -> dict[str, Any]:
@@ -91,6 +91,7 @@ class Trajectories(View):
         decided = {fate: looks[fate].astype(np.intp) for fate in FATES}  # (steps, noises): level, or −1
         return TrajectoriesInfo(
             steps=np.array(steps, dtype=np.int64),
+            clocks=subject.clocks,
             sigmas=sigmas,
             oracles=tuple(subject.oracles),
             nearest=nearest,
@@ -145,8 +146,10 @@ class TrajectoriesBench(Bench):
         flat = states.flatten(0, 1)
         ideals = torch.stack([oracle(flat, sigma) for oracle in self.subject.oracles.values()])
         distance = (ideals - said.flatten(0, 1)).flatten(2).square().mean(dim=2).T  # (n·levels, oracles)
-        apart = (ideals[:, None] - ideals[None]).flatten(3).square().mean(dim=3).amax(dim=(0, 1)) > ALIKE
-        nearest = torch.where(apart, distance.argmin(dim=1), len(ideals)).reshape(said.shape[:2])
+        between = (ideals[:, None] - ideals[None]).flatten(3).square().mean(dim=3)  # (oracles, oracles, n·levels)
+        first, second = distance.topk(2, dim=1, largest=False).indices.unbind(dim=1)
+        apart = between[first, second, torch.arange(len(flat), device=flat.device)] > ALIKE
+        nearest = torch.where(apart, first, len(ideals)).reshape(said.shape[:2])
         means = distance.reshape(*said.shape[:2], -1).mean(dim=0)
         return nearest.to("cpu", torch.int8).numpy(), means.double().cpu().numpy()
 

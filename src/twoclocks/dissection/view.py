@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import Settings
 from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
@@ -34,6 +35,7 @@ class Info(ABC):
     """All that a figure and its caption show, as plain arrays and numbers. Axis 0 of what changes is the step."""
 
     steps: npt.NDArray[np.int64]
+    clocks: Clocks | None  # of the samples, where they are known
 
     @abstractmethod
     def sentences(self) -> list[str]:
