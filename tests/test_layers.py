@@ -29,7 +29,9 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     },
     "experiment": {"core", "rules", "models", "objectives", "clocks", "store", "data", "training", "evaluation"},
     "testing": {"core", "rules", "models", "objectives", "data", "store", "experiment"},
-    "report": {"core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment"},
+    "report": {
+        *("core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment", "dissection"),
+    },
     "bench": {
         *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report", "store"),
     },

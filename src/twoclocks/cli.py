@@ -13,9 +13,11 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.speech import speak
 
 EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
+SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
+VIEWS_HINT = "Settings of views can follow: --field.grid 41 --spectrum.rows 256 (see 'twoclocks list views')."
 FLAGS = ("--json", "--fork", "--plan", "--status", "--help", "-h")  # words that take no value
 Add = Callable[..., argparse.ArgumentParser]
-LISTS = ("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "settings")
+LISTS = ("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "views", "settings")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -94,21 +96,23 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"twoclocks {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
 
-    def add(name: str, call: Any, help: str, takes_settings: bool = False) -> argparse.ArgumentParser:
-        epilog = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
-        command = subparsers.add_parser(
-            name, help=help, description=help, epilog=epilog if takes_settings else None, allow_abbrev=False
-        )
-        command.set_defaults(call=call, takes_settings=takes_settings)
+    def add(name: str, call: Any, help: str, settings: str | None = None) -> argparse.ArgumentParser:
+        """``settings``: what a command says about the further settings that it takes."""
+        command = subparsers.add_parser(name, help=help, description=help, epilog=settings, allow_abbrev=False)
+        command.set_defaults(call=call, takes_settings=settings is not None)
         return command
 
     demo = add(
-        "demo", commands.demo_command, "train a small DiT and a small GPT, print their clocks, write a report", True
+        "demo",
+        commands.demo_command,
+        "train a small DiT and a small GPT, print their clocks, write a report",
+        SETTINGS_HINT,
     )
     demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the two runs and the report")
     demo.add_argument("--json", action="store_true", help="print the result as JSON")
 
-    run = add("run", commands.run_command, "train and evaluate one model as a preset or a YAML file says", True)
+    told = "train and evaluate one model as a preset or a YAML file says"
+    run = add("run", commands.run_command, told, SETTINGS_HINT)
     run.add_argument(
         "preset",
         metavar="[PRESET]",
@@ -125,7 +129,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--json", action="store_true", help="print the result as JSON")
 
-    sweep = add("sweep", commands.sweep_command, "train all cells of a grid of settings, here or on a cluster", True)
+    told = "train all cells of a grid of settings, here or on a cluster"
+    sweep = add("sweep", commands.sweep_command, told, SETTINGS_HINT)
     add_sweep_arguments(sweep)
 
     add_reading_commands(add)
@@ -160,6 +165,18 @@ def add_reading_commands(add: Add) -> None:
     add_runs(forecast)
     forecast.add_argument("--n", type=int, nargs="+", metavar="N", help="sizes to foretell, the runs being the pilots")
     forecast.add_argument("--pilots", type=Path, nargs="+", default=[], metavar="DIR", help="finished runs like these")
+
+    dissect = add(
+        "dissect",
+        commands.dissect_command,
+        "look at why the clocks tick: views of the model over its training, as sentences and as a page",
+        VIEWS_HINT,
+    )
+    dissect.add_argument("run", type=Path, metavar="DIR", help="run directory, finished or still written")
+    dissect.add_argument("--views", nargs="+", metavar="VIEW", help="some of them (default: all that make sense)")
+    dissect.add_argument("--device", help="cpu or cuda (default: where the run was trained, if it is at hand)")
+    dissect.add_argument("--out", type=Path, default=Path("why.html"), help="the page to write (default: why.html)")
+    dissect.add_argument("--json", action="store_true", help="print all numbers as JSON")
 
     report = add("report", commands.report_command, "write a page about one or several runs")
     add_runs(report, with_json=False)

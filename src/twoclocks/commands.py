@@ -157,6 +157,36 @@ def forecast_command(arguments: argparse.Namespace) -> None:
     )
 
 
+def dissect_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.core.config import parse_overrides
+    from twoclocks.dissection.dissect import choose_views, dissect_run
+    from twoclocks.experiment import load_run
+    from twoclocks.experiment.run import check_device
+    from twoclocks.report.console import watch_looks
+    from twoclocks.report.page import check_page, write_report
+
+    check_page(arguments.out)
+    views = choose_views(arguments.views, parse_overrides(arguments.overrides))
+    if arguments.device is not None:
+        check_device(arguments.device)
+    run = load_run(arguments.run)
+    with watch_looks() as tell:
+        found = dissect_run(run, views, arguments.device, tell)
+    page = write_report([run], arguments.out)
+    for note in found.notes:
+        logging.getLogger("twoclocks").warning(note)
+    if arguments.json:
+        print(json.dumps({"run": str(run.path), **found.as_json(), "report": str(page)}, indent=2, allow_nan=False))
+        return
+    for name, info in found.infos.items():
+        print(f"\n{name}")
+        for sentence in info.sentences():
+            print(f"  {sentence}")
+    for name, reason in found.refused.items():
+        print(f"\n{name}: not here: {reason}")
+    print(f"\n{found.measured:,} looks taken, {found.remembered:,} remembered. Page: {page}")
+
+
 def report_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.page import write_report
 

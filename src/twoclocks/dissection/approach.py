@@ -13,7 +13,7 @@ from twoclocks.clocks.onset import Onset, gap_onset
 from twoclocks.core.config import setting
 from twoclocks.data.encodings import Decoded
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, order_words, plain
+from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, order_words, plain, when
 from twoclocks.evaluation.metric import CHANCE_SAMPLES
 from twoclocks.evaluation.states import STATES, states_of
 
@@ -51,9 +51,9 @@ class ApproachInfo(Info):
         if self.onset is None:
             return [*said, "Too few evaluations have valid and new samples to say when the approach begins."]
         if not self.onset.seen:
-            return [*said, f"No approach to the training set is certain ({self.onset})."]
+            return [*said, f"No approach to the training set is certain, {when(self.onset)}."]
         order = order_words(self.onset, self.memory, "τ_mem")
-        return [*said, f"Valid and new samples come surely nearer at step {self.onset}{order}."]
+        return [*said, f"Valid and new samples come surely nearer {when(self.onset)}{order}."]
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -71,7 +71,6 @@ class Approach(View):
     """Distance to the nearest training sample over training."""
 
     reads: ClassVar[Reads] = "samples"
-    about: ClassVar[str] = "nearest training sample in Hamming distance, and when valid and new samples approach it"
     fewest: ClassVar[int] = 2
     departure: float = setting(0.02, "how much nearer than chance counts as an approach, in parts of it", at_least=0)
 

@@ -81,7 +81,6 @@ class Basin(View):
     """How far denoising returns a training sample, on lines to three kinds of neighbours."""
 
     reads: ClassVar[Reads] = "weights"
-    about: ClassVar[str] = "profiles on lines from training samples to three kinds of neighbours, basin half-widths"
     sigmas: tuple[float, ...] = setting((0.5, 1.0), "noise scales", above=0)
     anchors: int = setting(16, "training samples from which lines start", at_least=2, at_most=10**5)
     points: int = setting(41, "places on a line", at_least=5, at_most=10**4)

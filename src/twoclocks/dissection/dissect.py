@@ -35,6 +35,12 @@ class Dissection:
     remembered: int = 0  # looks that were known already
     notes: list[str] = field(default_factory=list)
 
+    def as_json(self) -> dict[str, Any]:
+        """All numbers and sentences, as plain values."""
+        views = {name: {"steps": info.steps.tolist(), **info.numbers()} for name, info in self.infos.items()}
+        sentences = {name: info.sentences() for name, info in self.infos.items()}
+        return {"views": views, "sentences": sentences, "refused": self.refused}
+
 
 def choose_views(names: Sequence[str] | None = None, settings: Mapping[str, Any] | None = None) -> dict[str, View]:
     """Views by name, by default all, each with its settings: ``{"field": {"grid": 21}}``."""

@@ -88,7 +88,6 @@ class Field(View):
     """The score on the plane through a training sample, a valid unseen neighbour and two that break the rule."""
 
     reads: ClassVar[Reads] = "weights"
-    about: ClassVar[str] = "score on the plane through four corners of the cube, beside the oracles'"
     sigmas: tuple[float, ...] = setting((0.2, 0.5, 1.0, 2.0), "noise scales", above=0)
     grid: int = setting(29, "points along each side", at_least=5, at_most=401)
     margin: float = setting(0.4, "how far the plane reaches beyond the corners, in parts of their distance", at_least=0)

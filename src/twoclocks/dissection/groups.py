@@ -80,7 +80,6 @@ class Groups(View):
     """Whether pieces are known and only their combination is new."""
 
     reads: ClassVar[Reads] = "samples"
-    about: ClassVar[str] = "novelty of pieces and blocks against chance, coverage of the training set's pieces"
 
     def prepare(self, subject: Subject) -> Bench:
         return GroupsBench(subject)

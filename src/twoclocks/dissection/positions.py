@@ -17,7 +17,7 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import UserError
 from twoclocks.data.sets import loss_splits
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View
+from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, when
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import OBJECTIVES
@@ -67,8 +67,8 @@ class PositionsInfo(Info):
             )
         if seen:
             first, last = (pick(seen, key=lambda pair: pair[1].upper) for pick in (min, max))
-            told = f"first position {first[0] + 1}, at step {first[1]}, last position {last[0] + 1}, at step {last[1]}"
-            said.append(f"They fall {told if first[1].upper < last[1].upper else f'together, at step {first[1]}'}.")
+            told = f"first position {first[0] + 1}, {when(first[1])}, last position {last[0] + 1}, {when(last[1])}"
+            said.append(f"They fall {told if first[1].upper < last[1].upper else f'together, {when(first[1])}'}.")
         if self.gap is None:
             return [*said, "Every valid sample is in the training set: there is no held-out loss."]
         split = [(k, one) for k, one in enumerate(self.memory_onsets) if one is not None and one.seen]
@@ -76,7 +76,7 @@ class PositionsInfo(Info):
             first = min(split, key=lambda pair: pair[1].upper)
             said.append(
                 f"Held-out and training loss split at {len(split)} positions, mostly from position "
-                f"{(self.first_split() or 0) + 1} on; first at position {first[0] + 1}, at step {first[1]}."
+                f"{(self.first_split() or 0) + 1} on; first at position {first[0] + 1}, {when(first[1])}."
             )
         else:
             said.append("Held-out and training loss split at no position.")
@@ -101,7 +101,6 @@ class Positions(View):
     """Cross-entropy by position and split over training."""
 
     reads: ClassVar[Reads] = "weights"
-    about: ClassVar[str] = "next-token loss by position and split; which position falls when"
     rows: int = setting(256, "rows of each split", at_least=2, at_most=10**6)
     departure: float = setting(
         0.05, "difference of held-out and training loss that counts as a split, in nats", above=0

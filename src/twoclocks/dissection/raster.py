@@ -117,7 +117,6 @@ class Raster(View):
     """Which state each noise's sample is in at every evaluation."""
 
     reads: ClassVar[Reads] = "samples"
-    about: ClassVar[str] = "four states of the same noises over training, transitions, dwell times, stickiness"
     fewest: ClassVar[int] = 2
     windows: tuple[int, ...] = setting(
         (), "first and last step of each window for transitions, in pairs; empty: as the clocks divide the run"

@@ -34,7 +34,6 @@ class Spectrum(View):
     """Denoising loss by noise scale, with the exact floors drawn in."""
 
     reads: ClassVar[Reads] = "weights"
-    about: ClassVar[str] = "denoising loss by σ on three splits, exact floors, loss clocks, distance to each oracle"
     levels: int = setting(50, "noise scales, log-spaced", at_least=2, at_most=1000)
     sigma_min: float = setting(0.02, "smallest noise scale", above=0)
     sigma_max: float = setting(20.0, "largest noise scale", above=0)

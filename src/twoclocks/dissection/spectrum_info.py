@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
-from twoclocks.dissection.view import Floats, Info, order_words, plain
+from twoclocks.dissection.view import Floats, Info, order_words, plain, when
 
 ALIKE = 1e-3  # mean squared distance below which two oracles say the same
 WORTH = 1e-3  # a difference of oracles below this part of the loss is too small to be divided by
@@ -95,16 +95,16 @@ class SpectrumInfo(Info):
         else:
             said.append("Every valid sample is in the training set: there is no held-out loss.")
         if self.first_split is not None:
-            said.append(f"They split first at σ = {self.first_split[0]:.2g}, at step {self.first_split[1]}.")
+            said.append(f"They split first at σ = {self.first_split[0]:.2g}, {when(self.first_split[1])}.")
         rule, memory = (self.clocks.rule, self.clocks.memory) if self.clocks is not None else (None, None)
         for clock, there, name, words in (
             (self.rule_clock, rule, "τ_rule", "In the band the cube's loss departs from the training loss"),
             (self.memory_clock, memory, "τ_mem", "In the band the held-out loss departs from the training loss"),
         ):
             if clock is not None and clock.seen:
-                said.append(f"{words} at step {clock}{order_words(clock, there, name)}.")
+                said.append(f"{words} {when(clock)}{order_words(clock, there, name)}.")
             elif clock is not None:
-                said.append(f"{words}: {clock}.")
+                said.append(f"{words}: {when(clock)}.")
         return said
 
     def numbers(self) -> dict[str, Any]:

@@ -74,7 +74,6 @@ class Trajectories(View):
     """At which noise scale samples are decided to be valid, and to be copies."""
 
     reads: ClassVar[Reads] = "weights"
-    about: ClassVar[str] = "the nearest oracle along sampling paths; the σ at which validity and copies are decided"
     noises: int = setting(64, "noises whose paths are followed, the first of the run's own", at_least=1, at_most=10**6)
 
     def refusal(self, settings: RunSettings) -> str | None:

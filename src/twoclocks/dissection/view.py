@@ -67,7 +67,6 @@ class View(Settings):
     """
 
     reads: ClassVar[Reads]
-    about: ClassVar[str]  # one line for lists
     fewest: ClassVar[int] = 1  # moments without which there is nothing to see
 
     def refusal(self, settings: RunSettings) -> str | None:
@@ -103,15 +102,24 @@ def critical(sigmas: Floats) -> int:
     return int(np.abs(np.log(sigmas / math.sqrt(CRITICAL[0] * CRITICAL[1]))).argmin())
 
 
+def when(onset: Onset) -> str:
+    """An onset in a sentence."""
+    if onset.status == "right-censored":
+        return f"not by step {onset.lower:,.0f}"
+    if onset.status == "left-censored":
+        return f"by step {onset.upper:,.0f}"
+    return f"between steps {onset.lower:,.0f} and {onset.upper:,.0f}"
+
+
 def order_words(here: Onset, there: Onset | None, what: str) -> str:
     """How an onset stands to another, ``what``, as far as their intervals tell."""
     if there is None or not here.seen:
         return ""
     if here.upper <= there.lower:
         times = f", {there.estimate / here.estimate:.1f} times" if here.estimate and there.estimate else ""
-        return f"{times} before {what} ({there})"
+        return f"{times or ','} before {what} ({there})"
     if there.seen and there.upper <= here.lower:
-        return f" after {what} ({there})"
+        return f", after {what} ({there})"
     return f"; whether that is before {what} ({there}) is not certain"
 
 

@@ -91,6 +91,28 @@ def watch_sweep() -> Iterator[Callable[[Shown], None]]:
         yield lambda sweep: live.update(table_of(sweep.lines(("running", "failed")), title=sweep.summary()))
 
 
+@contextmanager
+def watch_looks() -> Iterator[Callable[[int, int, str], None]]:
+    """How far a dissection is: a live bar on a terminal, a line at every tenth elsewhere; on stderr."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        said = -1
+
+        def print_tenths(done: int, total: int, words: str) -> None:
+            nonlocal said
+            tenth = 10 * done // total if total else said
+            if tenth != said:
+                said = tenth
+                say(console, f"dissect  {done:,}/{total:,}  {words}".rstrip())
+
+        yield print_tenths
+        return
+    count = TextColumn("{task.completed:,.0f}/{task.total:,.0f}  {task.description}")
+    with Bar(TextColumn("[bold]dissect"), BarColumn(bar_width=20), count, TimeElapsedColumn(), console=console) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda done, total, words: bar.update(task, completed=done, total=max(total, 1), description=words)
+
+
 def wide_console() -> Console:
     """As wide as the terminal; in files and pipes, wide enough that tables stay readable."""
     return Console() if sys.stdout.isatty() else Console(width=120)

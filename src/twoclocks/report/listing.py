@@ -10,6 +10,7 @@ from twoclocks.core.config import describe, to_mapping
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.data.sets import holdout_set, training_set
+from twoclocks.dissection import VIEWS
 from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
 from twoclocks.experiment.settings import RunSettings, preset_names, read_preset
 from twoclocks.models.base import MODELS, parameter_count
@@ -31,7 +32,7 @@ def list_rows(kind: str) -> Rows:
         return model_rows()
     if kind == "rules":
         return rule_rows()
-    registries: dict[str, Registry[Any]] = {"encodings": ENCODINGS, "objectives": OBJECTIVES}
+    registries: dict[str, Registry[Any]] = {"encodings": ENCODINGS, "objectives": OBJECTIVES, "views": VIEWS}
     return registry_rows(registries[kind])
 
 

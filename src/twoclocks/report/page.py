@@ -9,6 +9,7 @@ from pathlib import Path
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
+from twoclocks.dissection.dissect import known_dissection
 from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -16,6 +17,7 @@ from twoclocks.report.laws import LawInfo, draw_laws, law_data
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
+from twoclocks.report.why import WhyChapter, why_chapter
 from twoclocks.store.files import write_atomic
 
 
@@ -41,6 +43,7 @@ class Chapter:
     onsets: list[dict[str, str]]
     controls: list[dict[str, str]]
     settings: list[tuple[str, str]]
+    why: WhyChapter | None  # where the run was dissected
 
     @property
     def clocks(self) -> Clocks:
@@ -60,10 +63,7 @@ def write_report(runs: Sequence[Run], path: Path | str) -> Path:
     from twoclocks.report.theme import style
 
     path = Path(path)
-    if path.suffix != ".html":
-        raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
+    check_page(path)
     chapters = [chapter(run, number) for number, run in enumerate(runs, start=1)]
     laws = law_chapter(runs)
     write_atomic(path, render(chapters, laws).encode())
@@ -72,11 +72,21 @@ def write_report(runs: Sequence[Run], path: Path | str) -> Path:
     return path
 
 
+def check_page(path: Path) -> None:
+    """Refuse a place where no page can be written, before anything is computed for it."""
+    if path.suffix != ".html":
+        raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
+
+
 def chapter(run: Run, number: int) -> Chapter:
     info = curves_data(run)
     figure = themed_svg(draw_curves([info]), salt=f"run{number}")
     onsets, controls = ([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run)))
-    return Chapter(run, info, figure, strip_data(run), metric_rows(run), onsets, controls, setting_rows(run))
+    seen = known_dissection(run)
+    why = why_chapter(seen, salt=f"run{number}") if seen is not None else None
+    return Chapter(run, info, figure, strip_data(run), metric_rows(run), onsets, controls, setting_rows(run), why)
 
 
 def without_run(row: dict[str, str]) -> dict[str, str]:
