@@ -184,7 +184,7 @@ def dissect_command(arguments: argparse.Namespace) -> None:
             print(f"  {sentence}")
     for name, reason in found.refused.items():
         print(f"\n{name}: not here: {reason}")
-    print(f"\n{found.measured:,} looks taken, {found.remembered:,} remembered. Page: {page}")
+    print(f"\n{found.measured:,} looks taken, {found.known:,} known before. Page: {page}")
 
 
 def report_command(arguments: argparse.Namespace) -> None:

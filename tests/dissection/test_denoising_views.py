@@ -30,7 +30,7 @@ def ideals() -> Models:
 
 def test_every_oracle_is_its_own_floor_and_nothing_of_the_others(ideals: Models) -> None:
     info = look(ideals, "spectrum", levels=12, rows=200)
-    assert info.oracles == ALL and info.splits == ("train", "held_out", "cube")
+    assert info.oracles == ALL
     for step, name in enumerate(ALL):
         assert info.distance[step, ALL.index(name)].max() < 1e-5
         assert np.allclose(info.loss[step], info.ideal[ALL.index(name)], atol=1e-5)
@@ -38,11 +38,8 @@ def test_every_oracle_is_its_own_floor_and_nothing_of_the_others(ideals: Models)
         assert info.distance[step, others].max(axis=(1, 2)).min() > 0.05
         chosen = info.nearest[step][info.nearest[step] >= 0]
         assert len(chosen) >= 4 and (chosen == step).all()
-    middle = info.in_band & (info.sigmas > 0.4) & (info.sigmas < 1.2)
-    assert np.allclose(info.rule_learned[:2, middle], [[0.0], [1.0]], atol=1e-3)
-    assert (info.rule_learned[2, middle] < -0.5).all()
-    assert np.allclose(info.memory_learned[1:, middle], [[0.0], [1.0]], atol=1e-3)
-    assert (info.memory_learned[0, middle] < -0.2).all()
+    assert np.allclose(info.rule_learned[:2], [0, 1], atol=1e-3) and info.rule_learned[2] < -0.5
+    assert np.allclose(info.memory_learned[1:], [0, 1], atol=1e-3) and info.memory_learned[0] < -0.2
 
 
 def test_ideal_denoisers_find_every_array_equally_hard(ideals: Models) -> None:
@@ -74,8 +71,11 @@ def test_loss_clocks_strike_when_the_ideals_change() -> None:
     assert (info.memory_clock.lower, info.memory_clock.upper) == (60, 70)
     sigma, first = info.first_split
     assert (first.lower, first.upper) == (60, 70) and info.sigmas[0] <= sigma <= 3
+    by_heart = look(life(diffusion(), ["cube"] * 3 + ["memory"] * 3), "spectrum", levels=8, rows=100)
+    assert by_heart.memory_clock.upper == 40 and not by_heart.rule_clock.seen  # memory alone is no rule
     never = look(life(diffusion(), ["cube"] * 4), "spectrum", levels=8, rows=100)
     assert not never.rule_clock.seen and not never.memory_clock.seen and never.first_split is None
+    assert never.peak() is None and any("nowhere surely apart" in sentence for sentence in never.sentences())
 
 
 def test_the_plane_has_its_corners_where_geometry_puts_them(ideals: Models) -> None:
@@ -129,18 +129,20 @@ def test_pull_and_arrows_point_to_the_attractors(ideals: Models) -> None:
 
 def test_half_widths_of_the_ideals_are_those_of_theory(ideals: Models) -> None:
     sigmas = [0.6, 0.9]
-    info = look(ideals, "basin", sigmas=sigmas, anchors=6, points=201)
+    info = look(ideals, "basin", sigmas=sigmas, anchors=6, points=200)
     broken, unseen, training = (LINES.index(name) for name in ("rule-breaking", "valid, unseen", "training"))
     cube, rule, memory = info.width
-    assert np.allclose(cube, 0.5, atol=0.011)
+    assert np.allclose(cube, 0.5, atol=1e-9)
     for level, sigma in enumerate(sigmas):
         # On the line to a flipped bit: (2t − 1)/σ² = atanh(tanh(1/σ²)^(G − 1)), with G = 3.
         reach = (1 + sigma**2 * math.atanh(math.tanh(1 / sigma**2) ** 2)) / 2
         assert rule[level, broken] == pytest.approx(reach, abs=0.011)
-    assert np.allclose(rule[:, unseen], 0.5, atol=0.011)
+    assert np.allclose(rule[:, unseen], 0.5, atol=1e-9)
     assert (memory[:, [broken, unseen]] > 1.2).all()
     assert np.allclose(memory[:, training], 0.5, atol=0.12)
     assert np.allclose(info.ideal, info.width, atol=0.02)
+    assert (info.capped[2, :, [broken, unseen]] > 0).any() and not info.capped[0].any()
+    assert any("at least" in sentence for sentence in info.sentences())
     start = int(np.abs(info.t).argmin())
     assert np.allclose(info.mean["match"][1:, :, :, start], 1) and np.allclose(info.mean["hamming"][1:, :, :, start], 0)
     end = int(np.abs(info.t - 1).argmin())
@@ -149,9 +151,9 @@ def test_half_widths_of_the_ideals_are_those_of_theory(ideals: Models) -> None:
 
 
 def test_half_widths_stop_at_the_first_break() -> None:
-    t = np.array([-0.5, 0.0, 0.5, 1.0, 1.5])
-    match = np.array([[0, 1, 1, 0, 1], [1, 0, 1, 1, 1], [0, 1, 1, 1, 1], [1, 1, 0, 0, 0]], dtype=bool)
-    assert half_widths(match, t).tolist() == [0.75, 0.0, 1.5, 0.25]
+    t = np.array([-0.25, 0.25, 0.75, 1.25])
+    match = np.array([[0, 1, 1, 0], [1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 0, 0], [1, 1, 0, 1]], dtype=bool)
+    assert half_widths(match, t, end=1.5).tolist() == [1.0, 0.0, 1.5, 0.5, 0.5]
 
 
 def test_paths_of_an_ideal_are_nearest_to_it_and_end_as_it_does(ideals: Models) -> None:
@@ -250,7 +252,7 @@ def test_denoising_views_hold_for_other_rules_and_encodings(name: str, encoding:
         {
             "spectrum": {"levels": 6, "rows": 40},
             "field": {"grid": 21},
-            "basin": {"anchors": 3},
+            "basin": {"anchors": 5},
             "trajectories": {"noises": 20},
         },
     )
@@ -262,7 +264,6 @@ def test_denoising_views_hold_for_other_rules_and_encodings(name: str, encoding:
         assert np.allclose(field.learned.shares[step], field.ideal.shares[step], atol=0.1)
         assert np.allclose(basin.width[step], basin.ideal[step], atol=0.12)
     level = 1
-    assert field.learned.shares[0, level, :4].max() < 0.45
     assert field.learned.shares[1, level, 2:4].sum() < field.learned.shares[0, level, 2:4].sum()
     assert field.learned.shares[2, level, 0] > 0.8
     assert (basin.width[2, :, 0] >= basin.width[0, :, 0]).all()
@@ -280,7 +281,7 @@ def test_a_rule_without_an_oracle_has_no_floor_and_says_so() -> None:
     oracle = {10: settings.objective.network_of(look_cube(settings))}
     info = look(Models(settings, oracle), "spectrum", levels=4, rows=8)
     assert info.oracles == ("cube", "memory") and info.rule_learned is None and info.memory_learned is None
-    assert any("not known" in sentence for sentence in info.sentences())
+    assert any("is not known" in sentence for sentence in info.sentences())
 
 
 def look_cube(settings):  # type: ignore[no-untyped-def]

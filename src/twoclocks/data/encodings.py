@@ -56,6 +56,10 @@ class Encoding(Settings):
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         """Network output back to the nearest symbols, with the distance to them."""
 
+    def unit(self, rule: Arrays) -> float:
+        """How far from a symbol another one becomes as near: 1 for ±1. Noise and distances are measured by it."""
+        return 1.0
+
 
 ENCODINGS: Registry[Encoding] = Registry("encoding", Encoding)
 
@@ -82,6 +86,11 @@ class ImageEncoding(Encoding):
         codes = self.codes(rule.symbols).float().to(symbols.device)
         pixels = codes[symbols.flatten(1).long()]  # (n, entries, channels)
         return pixels.transpose(1, 2).reshape(len(symbols), *self.shape(rule))
+
+    def unit(self, rule: Arrays) -> float:
+        codes = self.codes(rule.symbols)
+        apart = torch.cdist(codes, codes)
+        return float(apart[apart > 0].min()) / 2 if len(codes) > 1 else 1.0
 
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         codes = self.codes(rule.symbols).to(x)

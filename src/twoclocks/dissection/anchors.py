@@ -19,6 +19,7 @@ from twoclocks.rules.base import Rule
 
 POOL = 4096  # valid samples among which a neighbour is looked for where no small change is valid
 CHANGES = 1 << 16  # changes of two entries that are tried
+PIECE = 1 << 12  # of them at once
 SPLITS = 64  # ways to halve a change that are tried
 
 
@@ -59,10 +60,11 @@ class Surroundings:
 
     def valid_unseen(self, a: Tensor) -> Tensor:
         """Valid arrays outside the training set, the nearest first: two entries changed, or else any that is drawn."""
-        near = apply(a, self.pairs, self.rule.symbols)
-        near = near[self.rule.is_valid(near) & ~self.copies.found(near)]
-        if len(near):
-            return near[:SPLITS]
+        for changes in self.pairs.split(PIECE):
+            near = apply(a, changes, self.rule.symbols)
+            near = near[self.rule.is_valid(near) & ~self.copies.found(near)]
+            if len(near):
+                return near[:SPLITS]
         drawn = torch.cat([swapped(a, self.rule.symbols), self.rule.sample(POOL, seed=0)])
         drawn = drawn[self.rule.is_valid(drawn) & ~self.copies.found(drawn)]
         distance = (drawn != a).flatten(1).sum(dim=1)

@@ -11,11 +11,9 @@ import numpy as np
 
 from twoclocks.clocks.onset import Onset, gap_onset
 from twoclocks.core.config import setting
-from twoclocks.data.encodings import Decoded
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, order_words, plain, when
 from twoclocks.evaluation.metric import CHANCE_SAMPLES
-from twoclocks.evaluation.states import STATES, states_of
 
 GROUPS = ("all", "valid", "valid-new")
 
@@ -71,6 +69,7 @@ class Approach(View):
     """Distance to the nearest training sample over training."""
 
     reads: ClassVar[Reads] = "samples"
+    interprets: ClassVar[tuple[str, ...]] = ("departure",)
     fewest: ClassVar[int] = 2
     departure: float = setting(0.02, "how much nearer than chance counts as an approach, in parts of it", at_least=0)
 
@@ -78,8 +77,7 @@ class Approach(View):
         return ApproachBench(subject)
 
     def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> ApproachInfo:
-        distance, state = looks["distance"].astype(np.float64), looks["state"]
-        valid, new = looks["valid"], state == STATES.index("valid-new")
+        distance, valid, new = looks["distance"].astype(np.float64), looks["valid"], looks["new"]
         members = np.stack([np.ones_like(valid), valid, new], axis=2)  # (steps, noises, 3)
         number = members.sum(axis=1).astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -110,12 +108,10 @@ class ApproachBench(Bench):
         return {"chance": np.array([float(new.mean()), float(new.std()) / math.sqrt(len(new))])}
 
     def look(self, step: int) -> Arrays:
-        evaluator, decoded = self.subject.evaluator, self.subject.samples(step)
-        outcome = evaluator.judge(Decoded(decoded.symbols, decoded.distance))
-        state = states_of(outcome, max(self.subject.settings.evaluation.quantization))
-        distance = evaluator.neighbours.distance(decoded.symbols)
+        decoded, outcome = self.subject.judged(step)
+        distance = self.subject.evaluator.neighbours.distance(decoded.symbols)
         return {
-            "state": state.cpu().numpy(),
             "valid": outcome.valid.cpu().numpy(),
+            "new": outcome.new.cpu().numpy(),
             "distance": distance.to("cpu").numpy().astype(np.int32),
         }

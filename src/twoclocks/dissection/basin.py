@@ -1,8 +1,8 @@
 """How far a training sample's basin reaches, towards three kinds of neighbours (P1 C.4.3, Fig. 16).
 
-On the line x_a + t (x_e − x_a) the denoiser is asked at level σ. A denoiser of the cube changes its mind half-way, at
-t = 0.5, whatever x_e is; one of the rule holds on to x_a longer where x_e breaks the rule, one of the training set
-where x_e is not in it.
+On the line x_a + t (x_e − x_a) the denoiser is asked at level σ. For bits, a denoiser of the cube changes its mind
+half-way, at t = 0.5, whatever x_e is; one of the rule holds on to x_a longer where x_e breaks the rule, one of the
+training set where x_e is not in it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,18 @@ from twoclocks.core.errors import SettingError
 from twoclocks.dissection.anchors import Surroundings
 from twoclocks.dissection.bootstrap import band
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, ViewError, critical, needs_noise_levels
+from twoclocks.dissection.view import (
+    NO_ORACLE,
+    VIEWS,
+    Arrays,
+    Bench,
+    Floats,
+    Info,
+    View,
+    ViewError,
+    critical,
+    needs_noise_levels,
+)
 from twoclocks.experiment.settings import RunSettings
 
 LINES = ("rule-breaking", "valid, unseen", "training")  # what x_e is
@@ -31,6 +42,7 @@ METRICS = ("match", "hamming", "l2")
 @dataclass(frozen=True)
 class BasinInfo(Info):
     sigmas: Floats
+    unit: float  # of σ: half the distance of neighbouring symbols
     t: Floats  # places on the line: 0 at the training sample, 1 at the neighbour
     mean: dict[str, Floats]  # metric: (steps, σ, lines, t), mean over anchors
     low: dict[str, Floats]  # 5% and 95% of the bootstrap distribution of that mean
@@ -38,24 +50,32 @@ class BasinInfo(Info):
     width: Floats  # (steps, σ, lines): mean half-width, the t up to which x_a is returned; at most t's end
     width_low: Floats  # 95% bootstrap interval
     width_high: Floats
+    capped: Floats  # (steps, σ, lines): part of the anchors whose basin reaches the line's end: their width is more
     ideal: Floats  # (oracles, σ, lines): half-widths of the oracles
     oracles: tuple[str, ...]
     anchors: int
 
+    @property
+    def level(self) -> int:
+        """The σ nearest to the middle of the critical band."""
+        return critical(self.sigmas, self.unit)
+
     def sentences(self) -> list[str]:
-        level = critical(self.sigmas)
-        said = []
+        level = self.level
+        said = [f"Means over {self.anchors} training samples at σ = {self.sigmas[level]:.2g}; 0.5 is half-way."]
         for line, name in enumerate(LINES):
-            width, low, high = (one[:, level, line] for one in (self.width, self.width_low, self.width_high))
-            widest, end = int(width.argmax()), f"{width[-1]:.2f} ({low[-1]:.2f} to {high[-1]:.2f})"
+            widest = int(self.width[:, level, line].argmax())
             ideal = ", ".join(f"{o} {self.ideal[k, level, line]:.2f}" for k, o in enumerate(self.oracles))
             said.append(
-                f"Towards a {name} neighbour the basin reaches {width[0]:.2f} of the way at step {self.steps[0]:,}, "
-                f"at most {width[widest]:.2f} ({low[widest]:.2f} to {high[widest]:.2f}) at step "
-                f"{self.steps[widest]:,}, and {end} at the end; ideal denoisers: {ideal}."
+                f"Towards a {name} neighbour the basin reaches {self.told(0, line)} of the way at step "
+                f"{self.steps[0]:,}, most at step {self.steps[widest]:,}: {self.told(widest, line)}, and "
+                f"{self.told(-1, line)} at step {self.steps[-1]:,}; ideal denoisers: {ideal}."
             )
-        first = f"Means over {self.anchors} training samples at σ = {self.sigmas[level]:g}; 0.5 is half-way."
-        return [first, *said]
+        return said if "rule" in self.oracles else [*said, NO_ORACLE]
+
+    def told(self, at: int, line: int) -> str:
+        width, low, high = (one[at, self.level, line] for one in (self.width, self.width_low, self.width_high))
+        return f"{'at least ' if self.capped[at, self.level, line] else ''}{width:.2f} ({low:.2f} to {high:.2f})"
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -81,9 +101,10 @@ class Basin(View):
     """How far denoising returns a training sample, on lines to three kinds of neighbours."""
 
     reads: ClassVar[Reads] = "weights"
+    interprets: ClassVar[tuple[str, ...]] = ("resamples",)
     sigmas: tuple[float, ...] = setting((0.5, 1.0), "noise scales", above=0)
-    anchors: int = setting(16, "training samples from which lines start", at_least=2, at_most=10**5)
-    points: int = setting(41, "places on a line", at_least=5, at_most=10**4)
+    anchors: int = setting(16, "training samples from which lines start", at_least=5, at_most=10**5)
+    points: int = setting(40, "places on a line, each in the middle of an equal part of it", at_least=5, at_most=10**4)
     begin: float = setting(-0.5, "where lines begin; 0 is the training sample", at_most=0)
     end: float = setting(1.5, "where lines end; 1 is the neighbour", at_least=1)
     resamples: int = setting(400, "bootstrap samples of the anchors", at_least=10)
@@ -96,7 +117,8 @@ class Basin(View):
         return needs_noise_levels(settings)
 
     def t(self) -> Floats:
-        return np.linspace(self.begin, self.end, self.points)
+        borders = np.linspace(self.begin, self.end, self.points + 1)
+        return (borders[1:] + borders[:-1]) / 2
 
     def prepare(self, subject: Subject) -> Bench:
         return BasinBench(self, subject)
@@ -104,12 +126,13 @@ class Basin(View):
     def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> BasinInfo:
         values = {metric: looks[metric].astype(np.float64) for metric in METRICS}  # (steps, σ, lines, anchors, t)
         bands = {metric: band(values[metric], 3, 5, 95, self.resamples) for metric in METRICS}
-        widths = half_widths(values["match"] > 0.5, self.t())
+        widths = half_widths(values["match"] > 0.5, self.t(), self.end)
         low, high = band(widths, 3, 2.5, 97.5, self.resamples)
         return BasinInfo(
             steps=np.array(steps, dtype=np.int64),
             clocks=subject.clocks,
-            sigmas=np.array(self.sigmas),
+            sigmas=subject.unit * np.array(self.sigmas),
+            unit=subject.unit,
             t=self.t(),
             mean={metric: values[metric].mean(axis=3) for metric in METRICS},
             low={metric: bands[metric][0] for metric in METRICS},
@@ -117,22 +140,22 @@ class Basin(View):
             width=widths.mean(axis=3),
             width_low=low,
             width_high=high,
-            ideal=half_widths(still["match"] > 0.5, self.t()).mean(axis=3),
+            capped=(widths >= self.end - 1e-9).mean(axis=3),
+            ideal=half_widths(still["match"] > 0.5, self.t(), self.end).mean(axis=3),
             oracles=tuple(subject.oracles),
             anchors=values["match"].shape[3],
         )
 
 
-def half_widths(match: Any, t: Floats) -> Floats:
-    """Up to which t ≥ 0 a profile (…, t) returns its start without a break, half a step beyond the last that does.
+def half_widths(match: Any, t: Floats, end: float) -> Floats:
+    """Up to where a profile (…, t) returns its start without a break: the border behind the last place that does so.
 
-    0 where it does not even do so at t = 0; the line's end where it does everywhere.
+    Places before the training sample do not count. 0: even the first place behind it fails; ``end``: none does.
     """
-    ahead = match[..., t >= -1e-12]
-    places = t[t >= -1e-12]
-    reach = np.cumprod(ahead, axis=-1).sum(axis=-1)  # places in a row that match
-    ends = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [places[-1]]])
-    return np.asarray(ends[reach], dtype=np.float64)
+    places = t[t > 0]
+    reach = np.cumprod(match[..., t > 0], axis=-1).sum(axis=-1)  # places in a row that match
+    borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [end]])
+    return np.asarray(borders[reach], dtype=np.float64)
 
 
 class BasinBench(Bench):
@@ -151,7 +174,7 @@ class BasinBench(Bench):
                 ends.append(torch.stack([broken, corners.b, around.nearest_training(row)]))
             if len(starts) == self.view.anchors or row - len(starts) > 256:
                 break
-        if len(starts) < 2:
+        if len(starts) < min(2, len(self.subject.train)):
             raise ViewError("fewer than two training samples have a valid unseen and a rule-breaking neighbour")
         return torch.stack(starts), torch.stack(ends, dim=1)
 
@@ -163,12 +186,12 @@ class BasinBench(Bench):
         t = torch.tensor(self.view.t(), dtype=torch.float32, device=start.device)
         t = t.reshape(-1, *[1] * (start.dim() - 1))
         lines = start[:, None] + t * (end - start)[:, :, None]  # (lines, anchors, t, *shape)
-        sigmas = torch.tensor(self.view.sigmas, dtype=torch.float32, device=start.device)
+        sigmas = self.subject.unit * torch.tensor(self.view.sigmas, dtype=torch.float32, device=start.device)
         flat = lines.flatten(0, 2)
         return flat.repeat(len(sigmas), *[1] * (flat.dim() - 1)), sigmas.repeat_interleave(len(flat))
 
     def still(self) -> Arrays:
-        found = [self.measure(oracle(*self.inputs)) for oracle in self.subject.oracles.values()]
+        found = [self.measure(said) for said in self.subject.ideals(*self.inputs).values()]
         return {"match": np.stack([one["match"] for one in found])}
 
     def look(self, step: int) -> Arrays:

@@ -6,15 +6,17 @@ import hashlib
 import inspect
 import json
 import logging
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twoclocks import __version__
 from twoclocks.core.config import to_mapping
 from twoclocks.dissection.subject import Subject
 from twoclocks.dissection.view import VIEWS, Arrays, View
 from twoclocks.store import files
 from twoclocks.store.files import DiskError
+
+MEASURING = ("core", "rules", "data", "oracles", "models", "objectives", "kernels", "evaluation", "dissection")
 
 log = logging.getLogger("twoclocks")
 
@@ -64,26 +66,35 @@ class Cache:
 
 
 def key_of(view: View, subject: Subject, step: int | None) -> str | None:
-    """SHA-256 of the view with its settings and code, of the run's settings, and of what it reads at a step.
+    """SHA-256 of the view with its measuring settings and code, of the run's settings, and of what it reads at a step.
 
     ``step`` None: of what does not change with training. None is the answer where the model's origin is unknown.
     """
     origin = "still" if step is None else subject.origin(view.reads, step)
     if origin is None:
         return None
+    measured = {name: value for name, value in to_mapping(view).items() if name not in view.interprets}
     document: dict[str, Any] = {
         "view": VIEWS.name_of(view),
-        "settings": to_mapping(view),
-        "code": code_of(type(view)),
+        "settings": measured,
+        "code": (code_of(type(view)), code_of_package()),
         "run": subject.settings.digest(),
         "origin": origin,
-        "precision": getattr(subject, "training", subject.settings.training).precision,
-        "version": __version__,
+        "precision": subject.precision if view.reads == "weights" else "",
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
+@cache
 def code_of(cls: type) -> str:
-    """SHA-256 of the file in which a view stands: a changed view measures anew."""
+    """SHA-256 of the file in which a view stands, which may be another package's."""
     source = inspect.getsourcefile(cls)
     return files.digest(Path(source).read_bytes()) if source is not None else ""
+
+
+@cache
+def code_of_package() -> str:
+    """SHA-256 of all code that a measurement can depend on: what changed since measures anew."""
+    root = Path(__file__).parents[1]
+    sources = sorted(path for folder in MEASURING for path in (root / folder).rglob("*.py"))
+    return files.digest(b"".join(path.read_bytes() for path in sources))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twoclocks.core.config import to_mapping
+from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.dissection.cache import Cache, key_of
-from twoclocks.dissection.subject import RunSubject, Subject
+from twoclocks.dissection.subject import MomentError, RunSubject, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Bench, Info, View, ViewError
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.run import named_memory_errors, threads_restored
@@ -32,7 +33,7 @@ class Dissection:
     infos: dict[str, Info]
     refused: dict[str, str]  # view: reason
     measured: int = 0  # looks taken now
-    remembered: int = 0  # looks that were known already
+    known: int = 0  # looks that were known already
     notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -54,13 +55,7 @@ def choose_views(names: Sequence[str] | None = None, settings: Mapping[str, Any]
             raise UnknownNameError("view", name, chosen)
         if not isinstance(section, Mapping):
             raise SettingError(name, section, f"name one of its settings: --{name}.KEY VALUE")
-    found = {}
-    for name in chosen:
-        try:
-            found[name] = VIEWS.create(name, **settings.get(name, {}))
-        except SettingError as error:
-            raise error.inside(name) from None
-    return found
+    return {name: build(VIEWS.get(name), settings.get(name, {}), name) for name in chosen}
 
 
 def dissect_run(
@@ -74,38 +69,44 @@ def dissect_run(
     subject, cache = RunSubject(run, device), Cache(run.path / DERIVED)
     with threads_restored(), named_memory_errors():
         found = dissect(subject, chosen, cache, tell)
-    remember(run.path / DERIVED, chosen)
-    kept, steps = run.directory.kept_steps("weights"), subject.steps("weights")
-    if not kept and any(view.reads == "weights" for view in chosen.values()):
-        held = f"only its {len(steps)} last checkpoints" if steps else "none"
-        found.notes.append(
-            f"{run.path}: kept no weights on its way, so {held} can be looked at; "
-            "train with evaluation.keep_weights = 24 or more"
-        )
+    remember(run.path / DERIVED, chosen, subject.precision)
+    if not subject.kept["weights"] and any(view.reads == "weights" for view in chosen.values()):
+        held = f"only its {len(subject.steps('weights'))} last checkpoints can be looked at"
+        found.notes.append(f"{run.path}: kept no weights on its way, {held}; train with evaluation.keep_weights = 24")
     return found
 
 
 def known_dissection(run: Run) -> Dissection | None:
-    """What was seen when a run was dissected last, without measuring anything; None where it never was."""
-    path = run.path / DERIVED / CHOSEN
-    if not path.is_file():
+    """What was seen when a run was dissected, without measuring anything; None where it never was."""
+    known = remembered(run.path / DERIVED)
+    if not known:
         return None
-    try:
-        chosen = {
-            name: VIEWS.create(name, **section) for name, section in open_document(files.read(path))["views"].items()
-        }
-    except (DamagedError, KeyError, UserError):  # it is of no more use than a missing one
-        return None
-    return dissect(RunSubject(run), chosen, Cache(run.path / DERIVED), only_remembered=True)
+    views, precision = {}, None
+    for name, section in known["views"].items():
+        with suppress(UserError):  # of a package that is not here now, or an older version's
+            views[name] = build(VIEWS.get(name), section, name)
+        precision = known["precision"]
+    return dissect(RunSubject(run, precision=precision), views, Cache(run.path / DERIVED), only_remembered=True)
 
 
-def remember(folder: Path, chosen: Mapping[str, View]) -> None:
-    sections = {name: to_mapping(view) for name, view in chosen.items()}
+def remembered(folder: Path) -> dict[str, Any]:
+    """The views that were asked for, with their settings; empty where nothing is known."""
+    path = folder / CHOSEN
     try:
+        found = open_document(files.read(path)) if path.is_file() else {}
+    except DamagedError:  # it is of no more use than a missing one
+        return {}
+    return found if {"views", "precision"} <= found.keys() else {}
+
+
+def remember(folder: Path, chosen: Mapping[str, View], precision: str) -> None:
+    """Beside what was asked for before, in the same precision."""
+    before = remembered(folder)
+    sections = before["views"] if before.get("precision") == precision else {}
+    sections = sections | {name: to_mapping(view) for name, view in chosen.items()}
+    with suppress(DiskError):  # the cache has said so
         files.make_folder(folder)
-        files.write_atomic(folder / CHOSEN, seal_document({"views": sections}))
-    except DiskError:
-        pass  # the cache has said so
+        files.write_atomic(folder / CHOSEN, seal_document({"views": sections, "precision": precision}))
 
 
 def dissect(
@@ -115,32 +116,41 @@ def dissect(
     tell: Tell = lambda done, total, words: None,
     only_remembered: bool = False,
 ) -> Dissection:
-    """Every view that makes sense for the subject; with ``only_remembered`` those whose looks are all known."""
+    """Every view that makes sense for the subject; with ``only_remembered``, as far as its looks are known."""
     cache = cache if cache is not None else Cache(None)
     refused = {name: why for name, view in views.items() if (why := reason(view, subject)) is not None}
     work = {name: Work(view, subject, cache) for name, view in views.items() if name not in refused}
+    notes: list[str] = []
+    taken = 0 if only_remembered else take_looks(work, refused, notes, tell)
+    infos = {}
+    for name, one in work.items():
+        if name not in refused and None in one.taken and len(one.steps) >= one.view.fewest:
+            infos[name] = one.info()
+        elif name not in refused and not only_remembered:
+            refused[name] = "too few moments could be looked at"
+    known = sum(len(one.taken) for one in work.values()) - taken
+    return Dissection(infos, refused, taken, known, notes)
+
+
+def take_looks(work: Mapping[str, Work], refused: dict[str, str], notes: list[str], tell: Tell) -> int:
+    """All looks that are not known, moment by moment, so that each is loaded once; how many were taken."""
     missing = {name: one.missing() for name, one in work.items()}
-    if only_remembered:
-        work = {name: one for name, one in work.items() if not missing[name]}
-        missing = {name: [] for name in work}
-    total = sum(len(steps) for steps in missing.values())
-    done = 0
-    for step in sorted(
-        {step for steps in missing.values() for step in steps}, key=lambda step: -1 if step is None else step
-    ):
-        for name, one in work.items():
-            if step in missing[name]:
-                tell(done, total, name if step is None else f"{name} at step {step:,}")
-                done += 1
-                try:
-                    one.take(step)
-                except ViewError as error:
-                    refused[name] = str(error)
-                    missing[name] = []
-    tell(done, total, "")
-    infos = {name: one.info() for name, one in work.items() if name not in refused}
-    known = sum(len(one.steps) + 1 for one in work.values()) - total
-    return Dissection(infos, refused, total, known)
+    everything = [(step, name) for name, steps in missing.items() for step in steps]
+    everything.sort(key=lambda pair: -1 if pair[0] is None else pair[0])
+    taken = 0
+    for done, (step, name) in enumerate(everything):
+        if name in refused:
+            continue
+        tell(done, len(everything), name if step is None else f"{name} at step {step:,}")
+        try:
+            work[name].take(step)
+            taken += 1
+        except ViewError as error:
+            refused[name] = str(error)
+        except (MomentError, DamagedError) as error:
+            notes.append(f"{name}: {error}; this moment is left out")
+    tell(len(everything), len(everything), "")
+    return taken
 
 
 def reason(view: View, subject: Subject) -> str | None:
@@ -161,15 +171,18 @@ class Work:
 
     def __init__(self, view: View, subject: Subject, cache: Cache) -> None:
         self.view, self.subject, self.cache = view, subject, cache
-        self.steps = subject.steps(view.reads)
-        self.keys = {step: key_of(view, subject, step) for step in (None, *self.steps)}
-        self.taken: dict[int | None, Arrays] = {}
+        self.wanted = subject.steps(view.reads)
+        self.keys = {step: key_of(view, subject, step) for step in (None, *self.wanted)}
+        known = {step: cache.get(key) for step, key in self.keys.items()}
+        self.taken: dict[int | None, Arrays] = {step: found for step, found in known.items() if found is not None}
         self.bench: Bench | None = None
 
+    @property
+    def steps(self) -> list[int]:
+        """The moments that were looked at."""
+        return [step for step in self.wanted if step in self.taken]
+
     def missing(self) -> list[int | None]:
-        for step, key in self.keys.items():
-            if (found := self.cache.get(key)) is not None:
-                self.taken[step] = found
         return [step for step in self.keys if step not in self.taken]
 
     def take(self, step: int | None) -> None:
@@ -180,6 +193,6 @@ class Work:
         self.cache.put(self.keys[step], self.taken[step])
 
     def info(self) -> Info:
-        names = self.taken[self.steps[0]] if self.steps else {}
+        names = self.taken[self.steps[0]]
         looks = {name: np.stack([self.taken[step][name] for step in self.steps]) for name in names}
         return self.view.info(self.subject, self.steps, self.taken[None], looks)

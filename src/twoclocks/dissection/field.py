@@ -13,10 +13,22 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import ImageEncoding
 from twoclocks.dissection.anchors import Corners, Surroundings
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, ViewError, critical, needs_noise_levels
+from twoclocks.dissection.view import (
+    NO_ORACLE,
+    VIEWS,
+    Arrays,
+    Bench,
+    Floats,
+    Info,
+    View,
+    ViewError,
+    critical,
+    needs_noise_levels,
+)
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.edm import like
 
@@ -35,13 +47,14 @@ class Fields:
 
     score: Floats  # (…, σ, grid, grid): size of the whole score (D − x)/σ²
     arrows: Floats  # (…, σ, grid, grid, 2): the score's part in the plane
-    pull: Floats  # (…, σ, grid, grid): where D lies between x_a (−1) and x_b (+1); 0 at x_c and x_d
+    pull: Floats  # (…, σ, grid, grid): where D lies between x_a (−1) and x_b (+1); 0 half-way, as x_c and x_d of bits
     shares: Floats  # (…, σ, 5): parts of the rectangle that are drawn to a, b, c, d, and elsewhere
 
 
 @dataclass(frozen=True)
 class FieldInfo(Info):
     sigmas: Floats
+    unit: float  # of σ: half the distance of neighbouring symbols
     axes: tuple[Floats, Floats]  # coordinates of the grid: along x_a → x_b, and across
     corners: Floats  # (4, 2): where a, b, c, d lie on the plane
     hamming: int  # entries in which b differs from a
@@ -49,16 +62,22 @@ class FieldInfo(Info):
     oracles: tuple[str, ...]
     ideal: Fields
 
+    @property
+    def level(self) -> int:
+        """The σ nearest to the middle of the critical band."""
+        return critical(self.sigmas, self.unit)
+
     def sentences(self) -> list[str]:
-        level = critical(self.sigmas)
+        level = self.level
         shares, sigma = self.learned.shares[:, level], self.sigmas[level]
 
         def words(row: Floats) -> str:
-            return f"{row[0]:.0%} to a, {row[1]:.0%} to b, {row[2] + row[3]:.0%} to c and d"
+            elsewhere = f", {row[4]:.0%} elsewhere" if row[4] > 0.005 else ""
+            return f"{row[0]:.0%} to a, {row[1]:.0%} to b, {row[2] + row[3]:.0%} to c and d{elsewhere}"
 
         said = [
             f"The plane through a training sample (a), a valid unseen one that differs in {self.hamming} entries (b), "
-            f"and two between them that break the rule (c, d). At σ = {sigma:g} the rectangle between them is drawn: "
+            f"and two between them that break the rule (c, d). At σ = {sigma:.2g} the rectangle between them is drawn: "
             f"{words(shares[0])} at step {self.steps[0]:,}; {words(shares[-1])} at step {self.steps[-1]:,}."
         ]
         broken = shares[:, 2] + shares[:, 3]
@@ -68,7 +87,8 @@ class FieldInfo(Info):
             f"training sample draws most at step {self.steps[int(shares[:, 0].argmax())]:,}: {shares[:, 0].max():.0%}."
         )
         ideals = [f"{name}: {words(self.ideal.shares[k, level])}" for k, name in enumerate(self.oracles)]
-        return [*said, f"The ideal denoisers at the same σ: {'; '.join(ideals)}."]
+        said.append(f"The ideal denoisers at the same σ: {'; '.join(ideals)}.")
+        return said if "rule" in self.oracles else [*said, NO_ORACLE]
 
     def numbers(self) -> dict[str, Any]:
         def table(shares: Floats) -> dict[str, list[list[float]]]:
@@ -89,9 +109,15 @@ class Field(View):
 
     reads: ClassVar[Reads] = "weights"
     sigmas: tuple[float, ...] = setting((0.2, 0.5, 1.0, 2.0), "noise scales", above=0)
-    grid: int = setting(29, "points along each side", at_least=5, at_most=401)
-    margin: float = setting(0.4, "how far the plane reaches beyond the corners, in parts of their distance", at_least=0)
+    grid: int = setting(29, "points along each side", at_least=11, at_most=401)
+    margin: float = setting(
+        0.4, "how far the plane reaches beyond the corners, in parts of their distance", at_least=0, at_most=1
+    )
     anchor: int = setting(0, "which training sample: the first from this row on that has such neighbours", at_least=0)
+
+    def check(self) -> None:
+        if not self.sigmas:
+            raise SettingError("sigmas", [], "give at least one noise scale, for example [0.5]")
 
     def refusal(self, settings: RunSettings) -> str | None:
         return needs_noise_levels(settings)
@@ -107,7 +133,8 @@ class Field(View):
         return FieldInfo(
             steps=np.array(steps, dtype=np.int64),
             clocks=subject.clocks,
-            sigmas=np.array(self.sigmas),
+            sigmas=subject.unit * np.array(self.sigmas),
+            unit=subject.unit,
             axes=(still["axis_x"], still["axis_y"]),
             corners=still["corners"],
             hamming=int(still["hamming"][0]),
@@ -150,20 +177,21 @@ class FieldBench(Bench):
         """All grid points at all σ: (σ·grid·grid, *shape), x across columns; and their σ."""
         x, y = (torch.tensor(axis, device=self.origin.device) for axis in self.axes)
         plane = self.origin + x[None, :, None] * self.e1 + y[:, None, None] * self.e2  # (y, x, entries)
-        levels = torch.tensor(self.view.sigmas, dtype=torch.float64, device=self.origin.device)
+        levels = self.subject.unit * torch.tensor(self.view.sigmas, device=self.origin.device, dtype=torch.float64)
         points = plane.flatten(0, 1).repeat(len(levels), 1).reshape(-1, *self.shape)
-        return points.float(), levels.repeat_interleave(self.view.grid**2).float()
+        return points, levels.repeat_interleave(self.view.grid**2)
 
     def still(self) -> Arrays:
-        y, sigma = self.inputs
-        ideals = [self.measure(oracle(y, sigma)) for oracle in self.subject.oracles.values()]
+        # In float64: on the lines where an ideal is undecided, rounding must not decide for it.
+        ideals = [self.measure(said) for said in self.subject.ideals(*self.inputs).values()]
         stacked = {name: np.stack([one[name] for one in ideals]) for name in ideals[0]}
         x, across = self.axes
         hamming = np.array([self.found.hamming])
         return {**stacked, "axis_x": x, "axis_y": across, "corners": self.places, "hamming": hamming}
 
     def look(self, step: int) -> Arrays:
-        return self.measure(self.subject.denoise(step, *self.inputs))
+        points, sigma = self.inputs
+        return self.measure(self.subject.denoise(step, points.float(), sigma.float()).double())
 
     def measure(self, said: Tensor) -> Arrays:
         """Of what a denoiser says of the inputs: score, arrows, pull, shares."""

@@ -17,7 +17,8 @@ from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, plain
 from twoclocks.evaluation.copies import Copies, digest, pack
 from twoclocks.evaluation.metric import CHANCE_SAMPLES, pieces_named
-from twoclocks.rules.base import Rule
+from twoclocks.experiment.settings import RunSettings
+from twoclocks.rules.base import RULES, Rule
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,23 @@ class GroupsInfo(Info):
     seen: Floats  # (steps, kinds): pieces of new samples that occur in the training set
     coverage: Floats  # (steps, kinds): pieces of the training set that some sample has
     block_seen: Floats  # (steps, blocks): blocks of samples that stand at the same place in a training sample
-    trials: Floats  # (steps,): new samples
+    trials: Floats  # (steps,): samples that are no copies
+    samples: Floats  # (steps,): all samples
     chance_seen: Floats  # (2, kinds): the same for samples of the rule itself, and for uniform symbols
     chance_coverage: Floats
     chance_block: Floats
+
+    def copied_blocks(self) -> dict[int, tuple[float, float, float]]:
+        """Sizes at which blocks are surely copied more often than chance explains: rate, its lower bound, chance.
+
+        At the last step; blocks of one sample are one trial, and all sizes share the permitted error.
+        """
+        tail = np.full(len(self.blocks), 0.025 / len(self.blocks))
+        rate, chance = self.block_seen[-1], self.chance_block[0]
+        low, _ = clopper_pearson(rate * self.samples[-1], np.full(len(rate), self.samples[-1]), tail)
+        _, most = clopper_pearson(chance * CHANCE_SAMPLES, np.full(len(rate), float(CHANCE_SAMPLES)), tail)
+        found = zip(self.blocks, rate, low, most, chance, strict=True)
+        return {size: (float(r), float(a), float(c)) for size, r, a, b, c in found if a > b}
 
     def seen_interval(self) -> tuple[Floats, Floats]:
         """95% bounds of ``seen``, pieces of one sample counted as one trial."""
@@ -50,15 +64,15 @@ class GroupsInfo(Info):
                     f"uniform symbols. Samples cover {self.coverage[-1, k]:.1%} of the training set's "
                     f"{pieces_named(kind)}."
                 )
-        excess = self.block_seen[-1] - self.chance_block[0]
-        above = [size for size, more in zip(self.blocks, excess, strict=True) if more > 0.05]
-        if above:
+        above = self.copied_blocks()
+        for size, (rate, least, chance) in above.items():
+            what = "whole samples" if size == self.blocks[-1] else f"blocks of {size} neighbouring pieces"
             said.append(
-                f"Blocks of {above[0]} or more neighbouring pieces are copied from their place in a training sample "
-                f"more often than chance explains (for {above[-1]} by {excess[self.blocks.index(above[-1])]:.0%})."
+                f"{rate:.1%} of the {what} stand so, at their place, in a training sample (surely more than "
+                f"{least:.1%}; chance {chance:.1%})."
             )
-        else:
-            said.append("At every size, blocks of neighbouring pieces are copied no more often than chance explains.")
+        if not above:
+            said.append("At no size are blocks of neighbouring pieces surely copied more often than chance explains.")
         return said
 
     def numbers(self) -> dict[str, Any]:
@@ -81,12 +95,16 @@ class Groups(View):
 
     reads: ClassVar[Reads] = "samples"
 
+    def refusal(self, settings: RunSettings) -> str | None:
+        if kinds_of(settings.rule):
+            return None
+        return f"rule {RULES.name_of(settings.rule)} has no pieces smaller than a whole sample"
+
     def prepare(self, subject: Subject) -> Bench:
         return GroupsBench(subject)
 
     def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> GroupsInfo:
-        pieces = subject.rule.parts(subject.train[:1])
-        kinds = tuple(pieces)
+        pieces, kinds = subject.rule.parts(subject.train[:1]), kinds_of(subject.rule)
         return GroupsInfo(
             steps=np.array(steps, dtype=np.int64),
             clocks=subject.clocks,
@@ -96,6 +114,7 @@ class Groups(View):
             coverage=looks["coverage"],
             block_seen=looks["blocks"],
             trials=looks["trials"][:, 0],
+            samples=looks["trials"][:, 1],
             chance_seen=still["seen"],
             chance_coverage=still["coverage"],
             chance_block=still["blocks"],
@@ -110,9 +129,8 @@ class GroupsBench(Bench):
     @cached_property
     def contents(self) -> dict[str, Copies]:
         """The contents that pieces of training samples have, wherever they stand."""
-        return {
-            kind: Copies(piece.flatten(0, 1), self.rule.symbols) for kind, piece in self.rule.parts(self.train).items()
-        }
+        parts = self.rule.parts(self.train)
+        return {kind: Copies(parts[kind].flatten(0, 1), self.rule.symbols) for kind in kinds_of(self.rule)}
 
     @cached_property
     def places(self) -> dict[int, list[Copies]]:
@@ -124,20 +142,18 @@ class GroupsBench(Bench):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return block_sizes(next(iter(self.rule.parts(self.train[:1]).values())).shape[1])
+        return block_sizes(first_pieces(self.rule, self.train[:1]).shape[1])
 
     def still(self) -> Arrays:
         """What samples of the rule, and uniform symbols, would show; as many as are looked at."""
-        number, seed = self.subject.settings.evaluation.samples, self.subject.settings.evaluation.seed
-        drawn = (
-            self.rule.sample(max(number, CHANCE_SAMPLES), seed),
-            cube_set(self.rule, max(number, CHANCE_SAMPLES), seed),
-        )
+        chosen = self.subject.settings.evaluation
+        number = min(chosen.samples, chosen.keep_samples)
+        drawn = self.rule.sample(CHANCE_SAMPLES, chosen.seed), cube_set(self.rule, CHANCE_SAMPLES, chosen.seed)
         found = [self.measure(rows.to(self.subject.device), number) for rows in drawn]
         return {name: np.stack([one[name] for one in found]) for name in ("seen", "coverage", "blocks")}
 
     def look(self, step: int) -> Arrays:
-        symbols = self.subject.samples(step).symbols
+        symbols = self.subject.judged(step)[0].symbols
         return self.measure(symbols, len(symbols))
 
     def measure(self, symbols: Tensor, covering: int) -> Arrays:
@@ -164,7 +180,7 @@ class GroupsBench(Bench):
             "seen": np.array(seen),
             "coverage": np.array(coverage),
             "blocks": np.array(blocks),
-            "trials": np.array([len(new)], dtype=np.float64),
+            "trials": np.array([len(new), len(symbols)], dtype=np.float64),
         }
 
 
@@ -179,7 +195,17 @@ def block_sizes(pieces: int) -> tuple[int, ...]:
     return tuple(sorted({2**k for k in range(pieces.bit_length()) if 2**k <= pieces} | {pieces}))
 
 
+def kinds_of(rule: Rule) -> tuple[str, ...]:
+    """Kinds of pieces that are smaller than a whole sample."""
+    parts = rule.parts(rule.empty(1))
+    return tuple(kind for kind, pieces in parts.items() if pieces.shape[2] < rule.empty(1).numel())
+
+
+def first_pieces(rule: Rule, symbols: Tensor) -> Tensor:
+    """The pieces of the first such kind, (n, pieces, entries)."""
+    return rule.parts(symbols)[kinds_of(rule)[0]]
+
+
 def blocks_of(rule: Rule, symbols: Tensor, size: int) -> list[Tensor]:
-    """Neighbouring pieces of the rule's first kind, ``size`` at a time without overlap: (n, size·entries) each."""
-    pieces = next(iter(rule.parts(symbols).values()))  # (n, pieces, entries)
-    return [part.flatten(1) for part in pieces.split(size, dim=1) if part.shape[1] == size]
+    """Neighbouring pieces of the first kind, ``size`` at a time without overlap: (n, size·entries) each."""
+    return [part.flatten(1) for part in first_pieces(rule, symbols).split(size, dim=1) if part.shape[1] == size]

@@ -12,7 +12,7 @@ from twoclocks.clocks.settings import ClockSettings
 from twoclocks.dissection.view import Floats
 
 Steps = npt.NDArray[np.int64]
-TINY = 1e-12  # a loss below this is rounding
+NOTHING = 1e-3  # of a loss whose largest value is about 1: a split of such losses is no split
 
 
 def loss_clock(
@@ -23,13 +23,12 @@ def loss_clock(
     departure: float,
     clocks: ClockSettings,
 ) -> Onset:
-    """When the loss ``upper`` surely exceeds ``lower`` by a part ``departure`` of it, over all chosen levels together.
+    """When the loss ``upper`` surely exceeds ``lower`` by a part ``departure`` of it, summed over the chosen levels.
 
-    Both are (steps, levels, rows), row by row under the same noise. Levels count alike: at each, losses are divided by
-    the mean of ``lower``.
+    Both are (steps, levels, rows), row by row under the same noise.
     """
-    scale = np.maximum(lower[:, chosen].mean(axis=2, keepdims=True), TINY)
-    excess = ((upper[:, chosen] - lower[:, chosen]) / scale).mean(axis=1)  # (steps, rows)
+    whole = lower[:, chosen].sum(axis=1).mean(axis=1, keepdims=True)  # (steps, 1)
+    excess = (upper[:, chosen] - lower[:, chosen]).sum(axis=1) / np.maximum(whole, NOTHING)
     return departs(steps, excess, departure, clocks)
 
 

@@ -16,40 +16,40 @@ from twoclocks.clocks.onset import Onset, gap_onset
 from twoclocks.core.config import setting
 from twoclocks.core.errors import UserError
 from twoclocks.data.sets import loss_splits
-from twoclocks.dissection.subject import Reads, Subject
+from twoclocks.dissection.spectrum_info import SPLITS
+from twoclocks.dissection.subject import Reads, Subject, finite
 from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, when
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import OBJECTIVES
-from twoclocks.oracles.posterior import list_posterior, rule_posterior
-from twoclocks.oracles.prefix import next_token_loss
+from twoclocks.oracles.posterior import rule_posterior
+from twoclocks.oracles.prefix import listed_token_loss, next_token_loss
 
 DETERMINED = 0.5  # a position counts as given by the rule if less than this part of a uniform symbol's entropy is left
 
 
 @dataclass(frozen=True)
 class PositionsInfo(Info):
-    splits: tuple[str, ...]
-    loss: Floats  # (steps, splits, positions), nats
+    loss: Floats  # (steps, SPLITS, positions), nats
     error: Floats  # standard errors of the same
     uniform: float  # ln(symbols): the loss of somebody who knows nothing
     rule_floor: Floats  # (positions,): loss of a perfect model of the rule on unseen samples; NaN: not known
     memory_floor: Floats  # (positions,): loss of a perfect memory on training samples
     determined: npt.NDArray[np.intp]  # positions that the rule gives away: a group's last
     rule_onsets: tuple[Onset | None, ...]  # when each of those positions is half learned; None for the others
-    memory_onsets: tuple[Onset | None, ...]  # when held-out and training loss split, at every position
+    memory_onsets: tuple[Onset, ...]  # when held-out and training loss split, at every position
 
     def of(self, split: str) -> Floats:
-        return np.asarray(self.loss[:, self.splits.index(split)])
+        return np.asarray(self.loss[:, SPLITS.index(split)])
 
     @property
-    def gap(self) -> Floats | None:
+    def gap(self) -> Floats:
         """Held-out minus training loss (steps, positions)."""
-        return self.of("held_out") - self.of("train") if "held_out" in self.splits else None
+        return self.of("held_out") - self.of("train")
 
     def first_split(self) -> int | None:
         """The first position from which on more than half of the positions split in the end."""
-        seen = np.array([one is not None and one.seen for one in self.memory_onsets])
+        seen = np.array([one.seen for one in self.memory_onsets])
         if not seen.any():
             return None
         after = np.array([seen[k:].mean() for k in range(len(seen))])
@@ -69,9 +69,7 @@ class PositionsInfo(Info):
             first, last = (pick(seen, key=lambda pair: pair[1].upper) for pick in (min, max))
             told = f"first position {first[0] + 1}, {when(first[1])}, last position {last[0] + 1}, {when(last[1])}"
             said.append(f"They fall {told if first[1].upper < last[1].upper else f'together, {when(first[1])}'}.")
-        if self.gap is None:
-            return [*said, "Every valid sample is in the training set: there is no held-out loss."]
-        split = [(k, one) for k, one in enumerate(self.memory_onsets) if one is not None and one.seen]
+        split = [(k, one) for k, one in enumerate(self.memory_onsets) if one.seen]
         if split:
             first = min(split, key=lambda pair: pair[1].upper)
             said.append(
@@ -83,12 +81,12 @@ class PositionsInfo(Info):
         return said
 
     def numbers(self) -> dict[str, Any]:
-        def onsets(found: tuple[Onset | None, ...]) -> list[dict[str, Any] | None]:
+        def onsets(found: Sequence[Onset | None]) -> list[dict[str, Any] | None]:
             return [None if one is None else one.as_json() for one in found]
 
         return {
             "determined": (self.determined + 1).tolist(),
-            "loss": {name: self.of(name).tolist() for name in self.splits},
+            "loss": {name: self.of(name).tolist() for name in SPLITS},
             "rule_onsets": onsets(self.rule_onsets),
             "memory_onsets": onsets(self.memory_onsets),
             "first_split": None if self.first_split() is None else int(self.first_split() or 0) + 1,
@@ -101,6 +99,7 @@ class Positions(View):
     """Cross-entropy by position and split over training."""
 
     reads: ClassVar[Reads] = "weights"
+    interprets: ClassVar[tuple[str, ...]] = ("departure",)
     rows: int = setting(256, "rows of each split", at_least=2, at_most=10**6)
     departure: float = setting(
         0.05, "difference of held-out and training loss that counts as a split, in nats", above=0
@@ -117,12 +116,11 @@ class Positions(View):
 
     def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> PositionsInfo:
         at, clocks = np.array(steps, dtype=np.int64), subject.settings.clocks
-        splits = tuple(name for name in ("train", "held_out", "cube") if name in subject.splits(2))
         rows = looks["loss"].astype(np.float64)  # (steps, splits, rows, positions)
         uniform, count = math.log(subject.rule.symbols), rows.shape[3]
         floor = still["rule_floor"]
         determined = still["determined"].astype(np.intp)
-        unseen = rows[:, splits.index("held_out" if "held_out" in splits else "train")]
+        train, unseen = (rows[:, SPLITS.index(name)] for name in ("train", "held_out"))
 
         def rises(values: Floats, threshold: float) -> Onset:
             """Of values (steps, rows)."""
@@ -133,13 +131,9 @@ class Positions(View):
         for k in determined:
             floor_here = floor[k] if np.isfinite(floor[k]) else 0.0
             falls[k] = rises(uniform - unseen[:, :, k], (uniform - floor_here) / 2)
-        gaps: list[Onset | None] = [None] * count
-        if "held_out" in splits:
-            difference = unseen - rows[:, splits.index("train")]
-            gaps = [rises(difference[:, :, k], self.departure) for k in range(count)]
+        gaps = [rises((unseen - train)[:, :, k], self.departure) for k in range(count)]
         return PositionsInfo(
             steps=at,
-            splits=splits,
             loss=rows.mean(axis=2),
             error=rows.std(axis=2, ddof=1) / math.sqrt(rows.shape[2]),
             uniform=uniform,
@@ -156,17 +150,15 @@ class PositionsBench(Bench):
     def __init__(self, view: Positions, subject: Subject) -> None:
         self.subject = subject
         self.rows = loss_splits(subject.rule, subject.train, view.rows, subject.settings.data.seed)
-        found = subject.splits(view.rows)
-        self.clean = torch.stack([found[name] for name in ("train", "held_out", "cube") if name in found])
+        self.clean = torch.stack([subject.encode(self.rows[name]) for name in SPLITS])
 
     def still(self) -> Arrays:
         rule, train = self.subject.rule, self.subject.train
         entries = train[0].numel()
-        memory = next_token_loss(list_posterior(train, rule.symbols), self.rows["train"], rule.symbols).mean(dim=0)
+        memory = listed_token_loss(train, self.rows["train"], rule.symbols).mean(dim=0)
         floor = torch.full((entries,), math.nan, dtype=torch.float64)
         with suppress(UserError):  # no exact oracle
-            unseen = self.rows.get("held_out", self.rows["train"])
-            floor = next_token_loss(rule_posterior(rule), unseen, rule.symbols).mean(dim=0)
+            floor = next_token_loss(rule_posterior(rule), self.rows["held_out"], rule.symbols).mean(dim=0)
         known = bool(torch.isfinite(floor).all())
         given = (floor < DETERMINED * math.log(rule.symbols)).nonzero()[:, 0] if known else ends_of_pieces(self.subject)
         return {"rule_floor": floor.numpy(), "memory_floor": memory.numpy(), "determined": given.numpy()}
@@ -175,7 +167,7 @@ class PositionsBench(Bench):
         objective, network = self.subject.objective, self.subject.network(step)
         assert isinstance(objective, Autoregressive)
         loss = self.subject.in_pieces(lambda rows: objective.position_loss(network, rows), self.clean.flatten(0, 1))
-        return {"loss": loss.reshape(self.clean.shape).float().cpu().numpy()}
+        return {"loss": finite(loss, step).reshape(self.clean.shape).float().cpu().numpy()}
 
 
 def ends_of_pieces(subject: Subject) -> torch.Tensor:

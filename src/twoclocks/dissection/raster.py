@@ -14,10 +14,10 @@ import numpy.typing as npt
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.core.seeds import numpy_stream
+from twoclocks.core.proportion import clopper_pearson
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, spoken
-from twoclocks.evaluation.states import STATES, states_of
+from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View
+from twoclocks.evaluation.states import STATES
 
 MEMORIZED = STATES.index("memorized")
 States = npt.NDArray[np.uint8]
@@ -35,7 +35,7 @@ class Phase:
     stay: Floats  # (4,): probability to be in the same state at the next evaluation; NaN where nobody was in it
     stay_low: Floats
     stay_high: Floats
-    dwell: Floats  # (4,): mean training steps that a visit lasts, visits cut off by the end counted as such
+    dwell: Floats  # (4,): mean number of evaluations in a row that a visit is seen; inf where it was never left
 
     @property
     def markov(self) -> Floats:
@@ -79,13 +79,16 @@ class RasterInfo(Info):
         ]
         ever = float((self.states == MEMORIZED).any(axis=0).mean())
         said.append(f"{ever:.1%} of the noises gave a training sample at some evaluation.")
+        if not self.phases:
+            return [*said, "No window holds two evaluations, so there are no transitions to count."]
         phase = self.phases[-1]
         for k, words in ((MEMORIZED, "A training sample"), (2, "A valid and new sample"), (1, "A broken rule")):
             if math.isfinite(phase.stay[k]):
+                visit = f"is seen {phase.dwell[k]:.1f} evaluations in a row on average"
                 said.append(
-                    f"{words} stays so until the next evaluation with probability {phase.stay[k]:.2f} "
-                    f"({phase.stay_low[k]:.2f} to {phase.stay_high[k]:.2f}) {phase.name}; a visit lasts "
-                    f"{spoken(phase.dwell[k])} training steps on average."
+                    f"{words} is still one at the next evaluation with probability {phase.stay[k]:.2f} "
+                    f"({phase.stay_low[k]:.2f} to {phase.stay_high[k]:.2f}) {phase.name}; it "
+                    f"{visit if math.isfinite(phase.dwell[k]) else 'was never left'}."
                 )
         return said
 
@@ -117,11 +120,11 @@ class Raster(View):
     """Which state each noise's sample is in at every evaluation."""
 
     reads: ClassVar[Reads] = "samples"
+    interprets: ClassVar[tuple[str, ...]] = ("windows",)
     fewest: ClassVar[int] = 2
     windows: tuple[int, ...] = setting(
         (), "first and last step of each window for transitions, in pairs; empty: as the clocks divide the run"
     )
-    resamples: int = setting(400, "bootstrap samples of the noises, for intervals", at_least=10)
 
     def check(self) -> None:
         pairs = list(zip(self.windows[::2], self.windows[1::2], strict=False))
@@ -137,7 +140,7 @@ class Raster(View):
         at = np.array(steps, dtype=np.int64)
         named = self.named_windows(subject.clocks, at)
         phases = [
-            phase_of(name, at[inside], looks["states"][inside], self.resamples)
+            phase_of(name, at[inside], looks["states"][inside])
             for name, inside in ((name, (at >= a) & (at <= b)) for name, (a, b) in named.items())
             if inside.sum() >= 2
         ]
@@ -163,8 +166,7 @@ class RasterBench(Bench):
     subject: Subject
 
     def look(self, step: int) -> Arrays:
-        outcome = self.subject.evaluator.judge(self.subject.samples(step))
-        return {"states": states_of(outcome, max(self.subject.settings.evaluation.quantization)).cpu().numpy()}
+        return {"states": self.subject.states(step).cpu().numpy()}
 
 
 def counted(before: States, after: States) -> npt.NDArray[np.int64]:
@@ -173,21 +175,31 @@ def counted(before: States, after: States) -> npt.NDArray[np.int64]:
     return kinds.reshape(-1, 4, 4)
 
 
-def phase_of(name: str, steps: npt.NDArray[np.int64], states: States, resamples: int) -> Phase:
-    """Transitions within consecutive evaluations; intervals by drawing noises anew, since a noise's moves depend."""
-    each = sum(counted(a, b) for a, b in pairwise(states))  # (noises, 4, 4)
-    assert isinstance(each, np.ndarray)
-    rng = numpy_stream(0, "raster bootstrap")
-    picked = rng.multinomial(len(each), np.full(len(each), 1 / len(each)), size=resamples)
-    drawn = (picked @ each.reshape(len(each), 16)).reshape(resamples, 4, 4)
-    low, high = np.full(4, np.nan), np.full(4, np.nan)
-    for k, column in enumerate(stays(drawn).T):
-        if np.isfinite(column).any():
-            low[k], high[k] = np.nanpercentile(column, [2.5, 97.5])
+def phase_of(name: str, steps: npt.NDArray[np.int64], states: States) -> Phase:
+    """Transitions between consecutive evaluations."""
+    each = np.sum([counted(a, b) for a, b in pairwise(states)], axis=0)  # (noises, 4, 4)
     counts = each.sum(axis=0)
-    return Phase(
-        name, int(steps[0]), int(steps[-1]), counts, stays(counts[None])[0], low, high, dwell_times(steps, states)
-    )
+    stay = stays(counts)
+    low, high = stay_interval(each, stay)
+    return Phase(name, int(steps[0]), int(steps[-1]), counts, stay, low, high, dwell_times(states))
+
+
+def stay_interval(each: npt.NDArray[np.int64], stay: Floats) -> tuple[Floats, Floats]:
+    """95% bounds of the probabilities to stay, from each noise's own transitions (noises, 4, 4).
+
+    Moves of one noise depend on each other, so the number of trials is what independent ones would need to scatter as
+    the noises do; where nothing scatters, it is the number of noises that were ever in the state.
+    """
+    stayed, tried = np.diagonal(each, axis1=1, axis2=2), each.sum(axis=2)  # (noises, 4)
+    total = tried.sum(axis=0)
+    rate = np.nan_to_num(stay)
+    scatter = ((stayed - rate * tried) ** 2).sum(axis=0) / np.maximum(total, 1) ** 2
+    noises = (tried > 0).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        trials = np.where(scatter > 0, rate * (1 - rate) / scatter, noises)
+    trials = np.maximum(np.minimum(trials, total), 1)
+    low, high = clopper_pearson(rate * trials, trials, np.full(4, 0.025))
+    return np.where(total > 0, low, np.nan), np.where(total > 0, high, np.nan)
 
 
 def stays(counts: npt.NDArray[np.int64]) -> Floats:
@@ -202,14 +214,14 @@ def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> Floats:
     return found
 
 
-def dwell_times(steps: npt.NDArray[np.int64], states: States) -> Floats:
-    """Mean visit in training steps: time spent in a state for each time it was left.
+def dwell_times(states: States) -> Floats:
+    """Mean number of evaluations in a row for which a visit is seen: time spent for each time a state was left.
 
-    It is the maximum-likelihood mean of an exponential time with censored visits; inf where a state was never left.
+    Visits that the end cuts off count as such. What happens between two evaluations is not seen.
     """
     found = np.full(4, np.nan)
     for k in range(4):
-        spent = int(((states[:-1] == k).sum(axis=1) * np.diff(steps)).sum())
+        spent = int((states[:-1] == k).sum())
         left = int(((states[:-1] == k) & (states[1:] != k)).sum())
         if spent:
             found[k] = spent / left if left else np.inf

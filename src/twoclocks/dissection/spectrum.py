@@ -21,7 +21,7 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import ScalarImage
 from twoclocks.dissection.loss_clocks import earliest_split, loss_clock
-from twoclocks.dissection.spectrum_info import SpectrumInfo
+from twoclocks.dissection.spectrum_info import SPLITS, SpectrumInfo
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import CRITICAL, VIEWS, Arrays, Bench, Floats, View, needs_noise_levels
 from twoclocks.experiment.settings import RunSettings
@@ -34,6 +34,7 @@ class Spectrum(View):
     """Denoising loss by noise scale, with the exact floors drawn in."""
 
     reads: ClassVar[Reads] = "weights"
+    interprets: ClassVar[tuple[str, ...]] = ("band", "departure")
     levels: int = setting(50, "noise scales, log-spaced", at_least=2, at_most=1000)
     sigma_min: float = setting(0.02, "smallest noise scale", above=0)
     sigma_max: float = setting(20.0, "largest noise scale", above=0)
@@ -47,37 +48,29 @@ class Spectrum(View):
         if len(self.band) != 2 or not self.sigma_min <= self.band[0] < self.band[1] <= self.sigma_max:
             fix = f"give two numbers, the smaller first, from {self.sigma_min:g} to {self.sigma_max:g}"
             raise SettingError("band", list(self.band), fix)
+        scales = self.sigmas(unit=1.0)
+        if not ((scales >= self.band[0]) & (scales <= self.band[1])).any():
+            raise SettingError("levels", self.levels, f"none of them lies in the band {list(self.band)}; use more")
 
     def refusal(self, settings: RunSettings) -> str | None:
         return needs_noise_levels(settings)
 
-    def sigmas(self) -> Floats:
-        return np.geomspace(self.sigma_min, self.sigma_max, self.levels)
+    def sigmas(self, unit: float) -> Floats:
+        return unit * np.geomspace(self.sigma_min, self.sigma_max, self.levels)
 
     def prepare(self, subject: Subject) -> Bench:
         return SpectrumBench(self, subject)
 
     def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> SpectrumInfo:
-        at, sigmas = np.array(steps, dtype=np.int64), self.sigmas()
-        splits = tuple(name for name in ("train", "held_out", "cube") if name in subject.splits(2))
+        at, sigmas, clocks = np.array(steps, dtype=np.int64), self.sigmas(subject.unit), subject.settings.clocks
         rows = looks["loss"].astype(np.float64)  # (steps, splits, σ, rows)
-        train, inside = rows[:, splits.index("train")], (sigmas >= self.band[0]) & (sigmas <= self.band[1])
-        gap = np.full(train.shape[:3], np.nan)
-        memory_clock = first = None
-        if "held_out" in splits:
-            pair = rows[:, splits.index("held_out")], train
-            gap, error = paired(*pair)
-            memory_clock = loss_clock(at, *pair, inside, self.departure, subject.settings.clocks)
-            first = earliest_split(at, sigmas, *pair, self.departure, subject.settings.clocks)
-        else:
-            gap, error = np.full(train.shape[:2], np.nan), np.full(train.shape[:2], np.nan)
-        rule_clock = loss_clock(
-            at, rows[:, splits.index("cube")], train, inside, self.departure, subject.settings.clocks
-        )
+        train, unseen, cube = (rows[:, SPLITS.index(name)] for name in ("train", "held_out", "cube"))
+        band = (self.band[0] * subject.unit, self.band[1] * subject.unit)
+        inside = (sigmas >= band[0]) & (sigmas <= band[1])
+        gap, error = paired(unseen, train)
         return SpectrumInfo(
             steps=at,
             sigmas=sigmas,
-            splits=splits,
             oracles=tuple(subject.oracles),
             loss=rows.mean(axis=3),
             error=rows.std(axis=3, ddof=1) / math.sqrt(rows.shape[3]),
@@ -87,10 +80,11 @@ class Spectrum(View):
             floor=still["floor"],
             between=still["between"],
             distance=looks["distance"],
-            band=(self.band[0], self.band[1]),
-            rule_clock=rule_clock,
-            memory_clock=memory_clock,
-            first_split=first,
+            band=band,
+            unit=subject.unit,
+            rule_clock=loss_clock(at, cube, unseen, inside, self.departure, clocks),
+            memory_clock=loss_clock(at, unseen, train, inside, self.departure, clocks),
+            first_split=earliest_split(at, sigmas, unseen, train, self.departure, clocks),
             clocks=subject.clocks,
         )
 
@@ -107,12 +101,11 @@ class SpectrumBench(Bench):
     def __init__(self, view: Spectrum, subject: Subject) -> None:
         self.view, self.subject = view, subject
         found = subject.splits(view.rows)
-        self.splits = [name for name in ("train", "held_out", "cube") if name in found]
         shape = subject.encoding.shape(subject.rule)
         noise = torch.randn((view.rows, *shape), generator=subject.stream("spectrum noise")).to(subject.device)
-        sigmas = torch.tensor(view.sigmas(), dtype=torch.float32, device=subject.device)
-        self.sizes = (len(self.splits), view.levels, view.rows)
-        clean = torch.stack([found[name] for name in self.splits])[:, None].expand(*self.sizes, *shape)
+        sigmas = torch.tensor(view.sigmas(subject.unit), dtype=torch.float32, device=subject.device)
+        self.sizes = (len(SPLITS), view.levels, view.rows)
+        clean = torch.stack([found[name] for name in SPLITS])[:, None].expand(*self.sizes, *shape)
         self.sigma = sigmas[None, :, None].expand(self.sizes).reshape(-1)
         self.clean = clean.reshape(-1, *shape)
         noise = noise.expand(*self.sizes, *shape).reshape(-1, *shape)
@@ -125,7 +118,7 @@ class SpectrumBench(Bench):
     @cached_property
     def ideals(self) -> dict[str, Tensor]:
         """What each oracle says of the noisy rows."""
-        return {name: oracle(self.noisy, self.sigma) for name, oracle in self.subject.oracles.items()}
+        return self.subject.ideals(self.noisy, self.sigma)
 
     def squared(self, left: Tensor, right: Tensor) -> Tensor:
         """Mean squared difference of each row, (splits, σ, rows)."""
@@ -135,9 +128,9 @@ class SpectrumBench(Bench):
         ideal = [self.squared(said, self.clean).mean(dim=2) for said in self.ideals.values()]
         floors = []
         for name, oracle in self.subject.oracles.items():
-            # What each is ideal for: the cube's, unseen valid or else training, and training rows.
-            split = {"cube": "cube", "rule": "held_out", "memory": "train"}[name]
-            place = self.splits.index(split if split in self.splits else "train")
+            place = SPLITS.index(
+                {"cube": "cube", "rule": "held_out", "memory": "train"}[name]
+            )  # what each is ideal for
             variance = oracle.variance(self.noisy, self.sigma).reshape(self.sizes)
             floors.append(variance[place].mean(dim=1))
         between = [[self.squared(a, b).mean(dim=2) for b in self.ideals.values()] for a in self.ideals.values()]

@@ -13,32 +13,44 @@ import torch
 from torch import Tensor
 
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import torch_stream
 from twoclocks.data.encodings import Decoded, ImageEncoding
 from twoclocks.data.sets import loss_splits, training_set
-from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.evaluation.metrics import Evaluator, Outcome
+from twoclocks.evaluation.states import between_threshold, states_of
 from twoclocks.experiment.assembly import SHARE, Experiment
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.base import Network, sample
 from twoclocks.objectives.edm import EDM
 from twoclocks.oracles import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.store.seals import DamagedError
 from twoclocks.training.crew import Crew
+from twoclocks.training.loop import TrainingSettings
 
 Reads = Literal["samples", "weights"]  # what a view needs of every moment
 ROWS = 2048  # that a GPU works on at once
 
 
+class MomentError(UserError):
+    """One moment cannot be looked at; the others can."""
+
+
 class Subject(ABC):
     """Settings, data and ideals of one training, and access to what is known of its moments."""
 
-    def __init__(self, settings: RunSettings, device: str, clocks: Clocks | None = None) -> None:
+    def __init__(
+        self, settings: RunSettings, device: str, clocks: Clocks | None = None, precision: str = "float32"
+    ) -> None:
         assert settings.encoding is not None
-        self.settings, self.device, self.clocks = settings, device, clocks
+        self.settings, self.device, self.clocks, self.precision = settings, device, clocks, precision
         self.rule, self.encoding, self.objective = settings.rule, settings.encoding, settings.objective
         self.train = training_set(settings.rule, settings.data.n, settings.data.seed, settings.data.part)
+        self.unit = self.encoding.unit(self.rule)
         self.crew = Crew(1)
+        self.last_judged: tuple[int, Decoded, Outcome] | None = None
 
     @abstractmethod
     def steps(self, reads: Reads) -> tuple[int, ...]:
@@ -55,6 +67,20 @@ class Subject(ABC):
     def origin(self, reads: Reads, step: int) -> str | None:
         """The SHA-256 of what is read of a moment; None: unknown, so nothing that comes of it can be kept."""
         return None
+
+    def judged(self, step: int) -> tuple[Decoded, Outcome]:
+        """The samples of a moment and what became of each; of the last moment asked for they are still known."""
+        if self.last_judged is None or self.last_judged[0] != step:
+            decoded = self.samples(step)
+            if not len(decoded.symbols):
+                raise MomentError(f"step {step:,}: no samples were stored; train with evaluation.keep_samples above 0")
+            self.last_judged = (step, decoded, self.evaluator.judge(decoded))
+        return self.last_judged[1:]
+
+    def states(self, step: int) -> Tensor:
+        """Which of the four states each sample is in, uint8 (n,)."""
+        threshold = between_threshold(self.settings.evaluation.quantization, self.encoding, self.rule)
+        return states_of(self.judged(step)[1], threshold)
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -80,16 +106,22 @@ class Subject(ABC):
     def denoise(self, step: int, y: Tensor, sigma: Tensor) -> Tensor:
         """D(y; σ) of the network at a step, y (n, *shape), sigma (n,)."""
         assert isinstance(self.objective, EDM)
-        return self.in_pieces(self.objective.denoiser(self.network(step)), y, sigma)
+        said = self.in_pieces(self.objective.denoiser(self.network(step)), y, sigma)
+        return finite(said, step)
 
-    def in_pieces(self, work: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    def ideals(self, y: Tensor, sigma: Tensor) -> dict[str, Tensor]:
+        """What each oracle says, y (n, *shape), sigma (n,)."""
+        share = -(-len(y) // self.crew.size)
+        return {name: self.in_pieces(oracle, y, sigma, size=share) for name, oracle in self.oracles.items()}
+
+    def in_pieces(self, work: Callable[..., Tensor], *tensors: Tensor, size: int | None = None) -> Tensor:
         """Work on rows, a bounded number of them at once, shared by the threads of the CPU."""
 
         @torch.no_grad()
         def on_piece(piece: tuple[Tensor, ...]) -> Tensor:
             return work(*piece)
 
-        size = ROWS if tensors[0].is_cuda else SHARE
+        size = size or (ROWS if tensors[0].is_cuda else SHARE)
         pieces = list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
         return torch.cat(self.crew.map(on_piece, pieces))
 
@@ -101,20 +133,19 @@ class Subject(ABC):
 class RunSubject(Subject):
     """A run directory, finished or still written; reads nothing else."""
 
-    def __init__(self, run: Run, device: str | None = None) -> None:
+    def __init__(self, run: Run, device: str | None = None, precision: str | None = None) -> None:
         settings = run.settings
         device = device if device is not None else usable(settings.training.device)
-        if not device.startswith("cuda"):  # bfloat16 saves time on GPUs only
-            exact = replace(settings.training, device=device, precision="float32")
-        else:
-            exact = replace(settings.training, device=device)
-        super().__init__(settings, device, clocks_of(run))
-        self.run, self.training, self.loaded = run, exact, -1
+        # As it was trained on a GPU; elsewhere lower precisions save no time.
+        fitting = settings.training.precision if device.startswith("cuda") else "float32"
+        super().__init__(settings, device, clocks_of(run), precision or fitting)
+        self.run, self.loaded = run, -1
         self.kept = {"samples": run.directory.kept_steps("samples"), "weights": run.directory.kept_steps("weights")}
 
     @cached_property
     def experiment(self) -> Experiment:
-        experiment = Experiment(replace(self.settings, training=self.training))
+        training = to_mapping(self.settings.training) | {"device": self.device, "precision": self.precision}
+        experiment = Experiment(replace(self.settings, training=TrainingSettings(**training)))
         experiment.network.eval()
         self.crew = experiment.crew
         return experiment
@@ -144,7 +175,10 @@ class RunSubject(Subject):
     def origin(self, reads: Reads, step: int) -> str | None:
         if step in self.kept[reads]:
             return self.kept[reads][step]
-        about, _ = self.run.directory.checkpoints.intact(step)
+        try:
+            about, _ = self.run.directory.checkpoints.intact(step)
+        except DamagedError:
+            return None  # whoever reads it will hear why
         return str(about["tensors"])
 
 
@@ -166,6 +200,12 @@ class Models(Subject):
         shape = self.encoding.shape(self.rule)
         noise = self.objective.draw_noise(self.settings.evaluation.samples, shape, generator).to(self.device)
         return self.encoding.decode(self.rule, sample(self.objective, self.networks[step], noise))
+
+
+def finite(said: Tensor, step: int) -> Tensor:
+    if not bool(torch.isfinite(said).all()):
+        raise MomentError(f"step {step:,}: the network says values that are not finite")
+    return said
 
 
 def clocks_of(run: Run) -> Clocks | None:

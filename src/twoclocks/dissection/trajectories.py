@@ -17,8 +17,8 @@ from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.seeds import torch_stream
-from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, needs_noise_levels, plain
+from twoclocks.dissection.subject import Reads, Subject, finite
+from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Bench, Floats, Info, View, needs_noise_levels, plain
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.edm import EDM, Denoiser
 
@@ -44,19 +44,21 @@ class TrajectoriesInfo(Info):
             "valid": "of the valid samples half are valid from σ = {:.2g} on",
             "copied": "of the copies half are copies from σ = {:.2g} on",
         }
-        for at, when in ((0, "first"), (-1, "last")):
+        for at in sorted({0, len(self.steps) - 1}):
             told = [
                 words[fate].format(self.quartiles[fate][at, 1])
                 for fate in FATES
                 if np.isfinite(self.quartiles[fate][at, 1])
             ]
-            said.append(f"At the {when} checkpoint (step {self.steps[at]:,}) " + "; ".join(told) + ".")
+            said.append(f"At step {self.steps[at]:,} " + "; ".join(told) + ".")
         apart = self.nearest[-1, :, -1] < 0.5
         if apart.any():
             mean = self.nearest[-1, apart, :-1].mean(axis=0)
             shares = ", ".join(f"{name} {part:.0%}" for name, part in zip(self.oracles, mean, strict=True))
-            said.append(f"Where the nearest ideal can be told from the next, it is at the last checkpoint: {shares}.")
-        return said
+            said.append(
+                f"Where the nearest ideal can be told from the next, at step {self.steps[-1]:,} it is: {shares}."
+            )
+        return said if "rule" in self.oracles else [*said, NO_ORACLE]
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -128,7 +130,7 @@ class TrajectoriesBench(Bench):
     def look(self, step: int) -> Arrays:
         denoiser = self.objective.denoiser(self.subject.network(step))
         both = self.subject.in_pieces(lambda noise: follow(self.objective, denoiser, noise), self.noise)
-        states, said = both.unbind(dim=2)  # (n, levels, *shape) each
+        states, said = finite(both, step).unbind(dim=2)  # (n, levels, *shape) each
         nearest, distance = self.compare(states, said)
         rounded = self.subject.encoding.decode(self.subject.rule, said.flatten(0, 1)).symbols
         valid, copied = self.subject.rule.is_valid(rounded), self.subject.evaluator.copies.found(rounded)
@@ -143,7 +145,7 @@ class TrajectoriesBench(Bench):
         """The index of the nearest oracle (n, levels), and mean squared distances (levels, oracles)."""
         sigma = self.objective.schedule()[:-1].to(states.device).repeat(len(states))
         flat = states.flatten(0, 1)
-        ideals = torch.stack([oracle(flat, sigma) for oracle in self.subject.oracles.values()])
+        ideals = torch.stack(list(self.subject.ideals(flat, sigma).values()))
         distance = (ideals - said.flatten(0, 1)).flatten(2).square().mean(dim=2).T  # (n·levels, oracles)
         between = (ideals[:, None] - ideals[None]).flatten(3).square().mean(dim=3)  # (oracles, oracles, n·levels)
         first, second = distance.topk(2, dim=1, largest=False).indices.unbind(dim=1)

@@ -21,7 +21,9 @@ from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.objectives.edm import EDM
 
-CRITICAL = (0.2, 2.0)  # noise scales at which neighbouring corners of the cube are told apart (P1 §4.2)
+# Noise scales at which neighbouring corners of the cube are told apart (P1 §4.2), for symbols that lie 2 apart. All σ
+# in settings of views are such numbers; for other encodings they are multiplied by ``Encoding.unit``.
+CRITICAL = (0.2, 2.0)
 Floats: TypeAlias = npt.NDArray[np.float64]
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
@@ -67,6 +69,7 @@ class View(Settings):
     """
 
     reads: ClassVar[Reads]
+    interprets: ClassVar[tuple[str, ...]] = ()  # settings that change what is said, not what is measured
     fewest: ClassVar[int] = 1  # moments without which there is nothing to see
 
     def refusal(self, settings: RunSettings) -> str | None:
@@ -97,13 +100,18 @@ def plain(values: Floats) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def critical(sigmas: Floats) -> int:
-    """Which of some noise scales is nearest to the middle of P1's critical band, where cube, rule and memory part."""
-    return int(np.abs(np.log(sigmas / math.sqrt(CRITICAL[0] * CRITICAL[1]))).argmin())
+def critical(sigmas: Floats, unit: float) -> int:
+    """Which of some noise scales is nearest to the middle of the critical band, where cube, rule and memory part."""
+    return int(np.abs(np.log(sigmas / unit / math.sqrt(CRITICAL[0] * CRITICAL[1]))).argmin())
+
+
+NO_ORACLE = "The exact oracle of this rule is not known (no closed form, and too many valid arrays to list them)."
 
 
 def when(onset: Onset) -> str:
     """An onset in a sentence."""
+    if onset.status == "right-censored" and onset.lower == 0:
+        return "not certain at any evaluation"
     if onset.status == "right-censored":
         return f"not by step {onset.lower:,.0f}"
     if onset.status == "left-censored":
@@ -121,8 +129,3 @@ def order_words(here: Onset, there: Onset | None, what: str) -> str:
     if there.seen and there.upper <= here.lower:
         return f", after {what} ({there})"
     return f"; whether that is before {what} ({there}) is not certain"
-
-
-def spoken(value: float) -> str:
-    """A number in a sentence."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from twoclocks.data.encodings import Encoding
 from twoclocks.evaluation.metrics import Outcome
+from twoclocks.rules.base import Rule
 
 State = Literal["between", "broken", "valid-new", "memorized"]
 STATES: tuple[State, ...] = get_args(State)
+
+
+def between_threshold(quantization: Sequence[float], encoding: Encoding, rule: Rule) -> float:
+    """Beyond which distance to the code book an entry lies between symbols: the loosest, scaled from ±1."""
+    return max(quantization) * encoding.unit(rule)
 
 
 def states_of(outcome: Outcome, threshold: float) -> Tensor:

@@ -132,7 +132,8 @@ class Experiment:
         row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
         row |= self.losses()
         keep = self.settings.evaluation.keep_samples
-        samples = {"symbols": decoded.symbols[:keep].to("cpu", torch.uint8), "distance": decoded.distance[:keep].cpu()}
+        kind = torch.uint8 if self.rule.symbols <= 256 else torch.int32
+        samples = {"symbols": decoded.symbols[:keep].to("cpu", kind), "distance": decoded.distance[:keep].cpu()}
         kept = {"samples": samples}
         if step in self.settings.weight_steps:
             kept["weights"] = self.weights()

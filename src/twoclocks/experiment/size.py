@@ -27,7 +27,9 @@ def size_of(settings: RunSettings) -> Size:
     assert settings.encoding is not None
     weights = weight_bytes(settings.model, settings.encoding.shape(settings.rule), settings.rule.symbols)
     kept = weights * len(settings.weight_steps)
-    samples = min(settings.evaluation.keep_samples, settings.evaluation.samples) * (math.prod(settings.rule.shape) + 8)
+    entry = 1 if settings.rule.symbols <= 256 else 4
+    sample = math.prod(settings.rule.shape) * entry + 8
+    samples = min(settings.evaluation.keep_samples, settings.evaluation.samples) * sample
     checkpoints = (KEEP + 1) * 3 * weights  # with Adam's two moments
     return Size(weights, kept, checkpoints + kept + len(settings.schedule) * (samples + 2 * ROW_BYTES))
 

@@ -28,3 +28,18 @@ def next_token_loss(posterior: Posterior, rows: Tensor, symbols: int) -> Tensor:
         chance = posterior(logits)[:, entry].gather(1, flat[:, entry : entry + 1])[:, 0]
         found.append(-chance.clamp(min=torch.finfo(torch.float64).tiny).log())
     return torch.stack(found, dim=1)
+
+
+def listed_token_loss(members: Tensor, rows: Tensor, symbols: int) -> Tensor:
+    """The same for the uniform distribution on listed members (N, *shape), by counting those that share a prefix."""
+    both = torch.cat([members.flatten(1), rows.flatten(1)]).long()
+    prefix = torch.zeros(len(both), dtype=torch.int64)  # a number for each prefix that occurs
+    before = torch.full((len(rows),), float(len(members)), dtype=torch.float64)
+    found = []
+    for entry in both.unbind(dim=1):
+        _, prefix = torch.unique(prefix * symbols + entry, return_inverse=True)
+        counts = torch.bincount(prefix[: len(members)], minlength=int(prefix.max()) + 1)
+        now = counts[prefix[len(members) :]].double()
+        found.append(-(now / before).log())
+        before = now
+    return torch.stack(found, dim=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twoclocks.data.encodings import layout
-from twoclocks.evaluation.states import STATES, State, states_of
+from twoclocks.evaluation.states import STATES, State, between_threshold, states_of
 from twoclocks.experiment.load import Run
 
 MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
@@ -43,10 +43,13 @@ class StripInfo:
 
 def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     """Up to four moments: the first evaluation, the last before τ_rule, the middle of the window, the last."""
+    settings = run.settings
+    assert settings.encoding is not None
+    threshold = between_threshold(settings.evaluation.quantization, settings.encoding, settings.rule)
     moments = []
     for step, label in chosen_steps(run).items():
         decoded, outcome = run.samples(step)
-        numbers = states_of(outcome, max(run.settings.evaluation.quantization)).tolist()
+        numbers = states_of(outcome, threshold).tolist()
         states = [STATES[number] for number in numbers]
         grids = decoded.symbols.reshape(len(decoded.symbols), *layout(run.settings.rule)).tolist()
         shown = [Tile(state, grid) for state, grid in zip(states, grids, strict=True)][:tiles]

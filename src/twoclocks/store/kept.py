@@ -42,11 +42,11 @@ class Kept:
 
     def intact(self, step: int, written: str | None) -> bytes:
         """The bytes of a file, if they are those of its row."""
+        if not self.path(step).exists():
+            raise DamagedError(f"{self.path(step)}: is missing; restore it")
         data = files.read(self.path(step))
         if files.digest(data) != written:
-            raise DamagedError(
-                f"{self.path(step)}: is damaged (its SHA-256 is not that of its row); restore it or remove it"
-            )
+            raise DamagedError(f"{self.path(step)}: is damaged (its SHA-256 is not that of its row); restore it")
         return data
 
     def read(self, step: int, written: str | None) -> dict[str, Tensor]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from twoclocks.dissection.field import CORNERS, FieldInfo, Fields
-from twoclocks.dissection.view import critical
 from twoclocks.report.theme import light
 from twoclocks.report.why.film import Film, shoot
 from twoclocks.report.why.parts import figure_of, moments
@@ -18,7 +17,7 @@ NAMES = {"memory": "training set"}
 
 def draw(info: FieldInfo) -> Any:
     """Chosen checkpoints at the critical σ, and the oracles beside them."""
-    level, chosen = critical(info.sigmas), moments(info.steps, info.clocks)
+    level, chosen = info.level, moments(info.steps, info.clocks)
     panels: list[tuple[str, Fields, int]] = [(f"step {info.steps[at]:,}", info.learned, at) for at in chosen]
     panels += [(f"ideal: {NAMES.get(name, name)}", info.ideal, k) for k, name in enumerate(info.oracles)]
     figure = figure_of(1.45 * len(panels) + 0.9, 3.6)
@@ -30,7 +29,7 @@ def draw(info: FieldInfo) -> Any:
         axes[0, column].set_title(title, fontsize=8.5)
     axes[0, 0].set_ylabel("size of score", fontsize=8.5)
     axes[1, 0].set_ylabel("pull to a (blue), b (red)", fontsize=8.5)
-    figure.suptitle(f"σ = {info.sigmas[level]:g}", fontsize=9, x=0.02, ha="left")
+    figure.suptitle(f"σ = {info.sigmas[level]:.2g}", fontsize=9, x=0.02, ha="left")
     return figure
 
 
@@ -97,7 +96,7 @@ def film(info: FieldInfo) -> Film | None:
             axes[0, level], info, learned.score[0, level], learned.arrows[0, level], brightest(info, level)
         )
         drawn.append((*score, draw_pull(axes[1, level], info, learned.pull[0, level])))
-        axes[0, level].set_title(f"σ = {sigma:g}", fontsize=9)
+        axes[0, level].set_title(f"σ = {sigma:.2g}", fontsize=9)
     title = figure.suptitle(" ", fontsize=9)
 
     def show(index: int) -> None:

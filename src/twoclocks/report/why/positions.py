@@ -16,27 +16,22 @@ def draw(info: PositionsInfo) -> Any:
     rows = figure.add_gridspec(2, 1)
     first = rows[0].subgridspec(1, 3).subplots()
     places = np.arange(1, info.loss.shape[2] + 1, dtype=float)
-    unseen = "held_out" if "held_out" in info.splits else "train"
+    reach = float(np.abs(info.gap).max()) or 1.0
     panels: list[tuple[str, Any, str, float, float]] = [
-        (f"loss on {SPLITS[unseen][0]}", info.of(unseen), "viridis", 0.0, 1.3 * info.uniform)
+        ("loss on valid, unseen samples", info.of("held_out"), "viridis", 0.0, 1.3 * info.uniform),
+        ("held-out minus training loss", info.gap, "RdBu_r", -reach, reach),
     ]
-    if info.gap is not None:
-        reach = float(np.abs(info.gap).max()) or 1.0
-        panels.append(("held-out minus training loss", info.gap, "RdBu_r", -reach, reach))
     for axis, (title, values, cmap, low, high) in zip(first, panels, strict=False):
         drawn = heat(axis, info.steps, places, values, log_y=False, cmap=cmap, vmin=low, vmax=high)
         axis.set_title(title, fontsize=9)
         axis.set_ylabel("position")
         mark_given(axis, info)
         colour_bar(figure, drawn, axis, "nats")
-    for axis in first[len(panels) : 2]:
-        axis.set_axis_off()
     draw_onsets(first[2], info, places)
     chosen = moments(info.steps, info.clocks)
     second = rows[1].subgridspec(1, len(chosen)).subplots(sharey=True, squeeze=False)[0]
     for column, (axis, at) in enumerate(zip(second, chosen, strict=True)):
-        for name in info.splits:
-            label, colour = SPLITS[name]
+        for name, (label, colour) in SPLITS.items():
             axis.plot(places, info.of(name)[at], color=light(colour), label=label, linewidth=1.3)
         for floor, colour, label in (
             (info.rule_floor, "rule", "floor of the rule"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from twoclocks.dissection.spectrum_info import SpectrumInfo, middle
-from twoclocks.dissection.view import critical
+from twoclocks.dissection.spectrum_info import SPLITS as NAMES
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.report.theme import light
 from twoclocks.report.why.parts import (
     ORACLES,
@@ -39,19 +39,16 @@ def draw(info: SpectrumInfo) -> Any:
             axis.legend(loc="lower left", bbox_to_anchor=(0, 1.13), ncols=6, **SMALL)
     second = rows[1].subgridspec(1, 3).subplots()
     draw_traces(second[0], info)
-    if np.isfinite(info.gap).any():
-        reach = float(np.nanmax(np.abs(info.gap)))
-        drawn = heat(second[1], info.steps, info.sigmas, info.gap, cmap="RdBu_r", vmin=-reach, vmax=reach)
-        for end in info.band:
-            second[1].axhline(end, color=light("muted"), linewidth=0.8, linestyle=":")
-        second[1].set(ylabel="σ")
-        second[1].set_title("held-out minus training loss", fontsize=9)
-        colour_bar(figure, drawn, second[1], "")
-    else:
-        second[1].set_axis_off()
+    reach = float(np.abs(info.gap).max())
+    drawn = heat(second[1], info.steps, info.sigmas, info.gap, cmap="RdBu_r", vmin=-reach, vmax=reach)
+    for end in info.band:
+        second[1].axhline(end, color=light("muted"), linewidth=0.8, linestyle=":")
+    second[1].set(ylabel="σ")
+    second[1].set_title("held-out minus training loss", fontsize=9)
+    colour_bar(figure, drawn, second[1], "")
     draw_learned(second[2], info)
     third = rows[2].subgridspec(1, len(info.oracles)).subplots(sharey=True, squeeze=False)[0]
-    split = info.splits.index("train")
+    split = NAMES.index("train")
     logs = np.log10(np.maximum(info.distance[:, :, split], 1e-6))
     for k, (axis, name) in enumerate(zip(third, info.oracles, strict=True)):
         drawn = heat(axis, info.steps, info.sigmas, logs[:, k], cmap="viridis", vmin=-4, vmax=float(logs.max()))
@@ -66,7 +63,7 @@ def draw_spectrum(axis: Any, info: SpectrumInfo, at: int) -> None:
     for name, floor in zip(info.oracles, info.floor, strict=True):
         shown = np.maximum(floor, 1e-5)
         axis.plot(info.sigmas, shown, color=light(ORACLES[name]), label=f"floor of the {name}", **FLOOR)
-    for name in info.splits:
+    for name in NAMES:
         label, colour = SPLITS[name]
         axis.plot(info.sigmas, np.maximum(info.of(name)[at], 1e-5), color=light(colour), label=label, linewidth=1.6)
     axis.axvspan(*info.band, color=light("line"), alpha=0.4, linewidth=0, zorder=0)
@@ -76,10 +73,10 @@ def draw_spectrum(axis: Any, info: SpectrumInfo, at: int) -> None:
 
 
 def draw_traces(axis: Any, info: SpectrumInfo) -> None:
-    level = critical(info.sigmas)
-    for name in info.splits:
+    level = info.level
+    for name in NAMES:
         label, colour = SPLITS[name]
-        split = info.splits.index(name)
+        split = NAMES.index(name)
         loss, error = info.loss[:, split, level], 2 * info.error[:, split, level]
         line_with_band(axis, info.steps, loss, loss - error, loss + error, light(colour), label=label)
     for name, floor in zip(info.oracles, info.floor[:, level], strict=True):
@@ -89,7 +86,7 @@ def draw_traces(axis: Any, info: SpectrumInfo) -> None:
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
     for clock, colour in ((info.rule_clock, "rule"), (info.memory_clock, "memory")):
-        if clock is not None and clock.seen:
+        if clock.seen:
             axis.axvline(clock.upper, color=light(colour), linewidth=1, linestyle=":")
 
 
@@ -99,11 +96,12 @@ def draw_learned(axis: Any, info: SpectrumInfo) -> None:
         (info.memory_learned, "memory", "of memory"),
     ):
         if values is not None:
-            axis.plot(info.steps, middle(values, info.in_band), color=light(colour), label=label)
+            axis.plot(info.steps, values, color=light(colour), label=label)
     for level in (0, 1):
         axis.axhline(level, color=light("muted"), linewidth=0.8)
     axis.set(ylim=(-1.05, 1.15))
-    axis.set_title("part learned, median over the band", fontsize=9)
+    axis.set_title("part learned, over the band", fontsize=9)
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
-    axis.legend(loc="lower left", **SMALL)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(loc="lower left", **SMALL)
