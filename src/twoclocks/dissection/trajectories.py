@@ -129,7 +129,8 @@ class TrajectoriesBench(Bench):
 
     def look(self, step: int) -> Arrays:
         denoiser = self.objective.denoiser(self.subject.network(step))
-        both = self.subject.in_pieces(lambda noise: follow(self.objective, denoiser, noise), self.noise)
+        share = -(-len(self.noise) // self.subject.crew.size)
+        both = self.subject.in_pieces(lambda noise: follow(self.objective, denoiser, noise), self.noise, size=share)
         states, said = finite(both, step).unbind(dim=2)  # (n, levels, *shape) each
         nearest, distance = self.compare(states, said)
         rounded = self.subject.encoding.decode(self.subject.rule, said.flatten(0, 1)).symbols

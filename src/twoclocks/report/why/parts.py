@@ -54,7 +54,8 @@ def step_axis(axis: Any, steps: npt.NDArray[np.int64], labelled: bool = True) ->
     low, high = float(on_log(steps)[0]), float(on_log(steps)[-1])
     axis.set_xscale("log")
     axis.set_xlim(low, max(high, low * 1.01))
-    axis.xaxis.set_major_locator(LogLocator(subs=(1,) if high > 300 * low else (1, 2, 5)))
+    parts = (1, 2, 5) if high < 20 * low else (1, 3) if high < 400 * low else (1,)
+    axis.xaxis.set_major_locator(LogLocator(subs=parts))
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
     axis.xaxis.set_minor_formatter(NullFormatter())
     if labelled:

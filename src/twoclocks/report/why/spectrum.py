@@ -36,7 +36,7 @@ def draw(info: SpectrumInfo) -> Any:
         axis.set_title(f"step {info.steps[at]:,}", fontsize=9)
         if not column:
             axis.set_ylabel("denoising loss")
-            axis.legend(loc="lower left", bbox_to_anchor=(0, 1.13), ncols=6, **SMALL)
+            figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=6, **SMALL)
     second = rows[1].subgridspec(1, 3).subplots()
     draw_traces(second[0], info)
     reach = float(np.abs(info.gap).max())
