@@ -15,7 +15,7 @@ from pathlib import Path
 
 from twoclocks.core.config import to_mapping
 from twoclocks.dissection.cache import Cache
-from twoclocks.dissection.dissect import choose_views, dissect
+from twoclocks.dissection.looks import choose_views, dissect
 from twoclocks.dissection.subject import RunSubject
 from twoclocks.experiment import load_run
 from twoclocks.report.why import why_chapter

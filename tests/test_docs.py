@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ def code_blocks(page: Path) -> list[str]:
 
 
 def test_generated_parts_are_up_to_date() -> None:
+    if str(ROOT / "tools") not in sys.path:
+        sys.path.append(str(ROOT / "tools"))  # as a script finds what lies beside it
     spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "tools" / "generate_docs.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

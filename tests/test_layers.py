@@ -28,7 +28,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
         "experiment",
     },
     "experiment": {"core", "rules", "models", "objectives", "clocks", "store", "data", "training", "evaluation"},
-    "testing": {"core", "rules", "models", "objectives", "data", "store", "experiment"},
+    "testing": {"core", "rules", "models", "objectives", "data", "store", "experiment", "dissection"},
     "report": {
         *("core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment", "dissection"),
     },

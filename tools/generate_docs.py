@@ -8,7 +8,6 @@ A part stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
@@ -17,41 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from doc_tables import ROOT, as_table, encodings_table, executors_table, file_tree, rules_table, views_table
+
 from twoclocks.bench.growth import headline
 from twoclocks.bench.suite import tables
 from twoclocks.clocks.onset import Onset
-from twoclocks.core.config import describe
-from twoclocks.report.listing import list_rows
-from twoclocks.sweeps import EXECUTORS
-
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "twoclocks"
-
-
-def file_tree() -> str:
-    """Every module with the first line of its docstring."""
-    lines = ["src/twoclocks/"]
-    for path in sorted(
-        SOURCE.rglob("*"), key=lambda p: (len(p.relative_to(SOURCE).parts) == 1 and p.is_file(), str(p))
-    ):
-        relative = path.relative_to(SOURCE)
-        if "__pycache__" in relative.parts or path.name in {"__init__.py", "py.typed"}:
-            continue
-        name = "  " * len(relative.parts) + path.name
-        if path.is_dir():
-            lines.append(f"{name}/".ljust(30) + first_line(path / "__init__.py"))
-        elif path.suffix == ".py":
-            lines.append(name.ljust(30) + first_line(path))
-    return "```\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
-
-
-def first_line(path: Path) -> str:
-    if not path.exists():
-        return {"presets": "Settings of ready-made runs, as YAML.", "templates": "The page's HTML."}.get(
-            path.parent.name, ""
-        )
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return text.split("\n")[0]
 
 
 def reproduced() -> str:
@@ -86,15 +55,6 @@ def demo_time() -> str:
     return f"Training time, evaluations included, on {threads} CPU threads: {words} (`results/demo_time.json`)."
 
 
-def rules_table() -> str:
-    """Every registered rule."""
-    return as_table(list_rows("rules"))
-
-
-def encodings_table() -> str:
-    return as_table(list_rows("encodings"))
-
-
 def rules_speed() -> str:
     """Rows per second and a million rows, measured by benchmarks/rules.py."""
     result = json.loads((ROOT / "results" / "rules_speed.json").read_text(encoding="utf-8"))
@@ -119,26 +79,6 @@ def rules_speed() -> str:
         f"{result['machine']['name']} host, `{result['command']}` ([rules_speed.json](../results/rules_speed.json))."
     )
     return f"{as_table(rows)}\n\n{where}"
-
-
-def executors_table() -> str:
-    """Every executor with its settings."""
-    rows = [
-        {
-            "executor": name,
-            "what it is": first_sentence(cls),
-            "setting": f"`executor.{key}`",
-            "default": value,
-            "for": help,
-        }
-        for name, cls in EXECUTORS.items()
-        for key, _, value, help in describe(cls)
-    ]
-    return as_table(rows)
-
-
-def first_sentence(cls: type) -> str:
-    return (cls.__doc__ or "").split("\n")[0]
 
 
 def reliability() -> str:
@@ -312,13 +252,32 @@ def growth() -> str:
     return f"{about}\n\n{as_table(found)}\n\nPower of growth at the large end of each curve:\n\n{as_table(powers)}"
 
 
-def as_table(rows: list[dict[str, str]]) -> str:
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def dissection_time() -> str:
+    """How long all views of a run take."""
+    rows = []
+    for name in ("dissection_h200.json", "dissection_gpt_h200.json", "dissection_cpu.json"):
+        result = read_result(name)
+        model, seconds = result["settings"]["model"], result["seconds"]
+        size = model["size"] if model["width"] is None else f"{model['width']}×{model['depth']}"
+        slowest = list(seconds["views"].items())[:2]
+        rows.append(
+            {
+                "run": f"{model['name'].upper().replace('DIT', 'DiT')} {size}, {result['checkpoints']} checkpoints",
+                "where": result["machine"]["name"],
+                "measuring": f"{seconds['measuring']:.0f} s",
+                "drawing": f"{seconds['drawing']:.0f} s",
+                "together": f"{seconds['whole']:.0f} s",
+                "longest": ", ".join(f"{view} {value:.0f} s" for view, value in slowest),
+                "result": f"[{name}](../results/{name})",
+            }
+        )
+    return as_table(rows)
 
 
 PARTS: dict[str, Callable[[], str]] = {
     "rules": rules_table,
+    "views": views_table,
+    "dissection time": dissection_time,
     "encodings": encodings_table,
     "rules speed": rules_speed,
     "file tree": file_tree,

@@ -13,14 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoclocks import clocks, data, models, objectives, oracles, rules, sweeps, testing
+    from twoclocks import clocks, data, dissection, models, objectives, oracles, rules, sweeps, testing
     from twoclocks.clocks.monitor import Monitor
     from twoclocks.experiment import Run, load_run, load_settings, run
 
 __version__ = "0.1.0"
 
 # Loaded on first use: `twoclocks --help` and the clocks need no torch.
-_FOLDERS = ("clocks", "data", "models", "objectives", "oracles", "rules", "sweeps", "testing")
+_FOLDERS = ("clocks", "data", "dissection", "models", "objectives", "oracles", "rules", "sweeps", "testing")
 _NAMES = {
     "Monitor": "twoclocks.clocks.monitor",
     "Run": "twoclocks.experiment",
@@ -36,6 +36,7 @@ __all__ = [
     "__version__",
     "clocks",
     "data",
+    "dissection",
     "load_run",
     "load_settings",
     "models",

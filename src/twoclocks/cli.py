@@ -105,7 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
     demo = add(
         "demo",
         commands.demo_command,
-        "train a small DiT and a small GPT, print their clocks, write a report",
+        "train a small DiT and a small GPT, print their clocks, look at why, write a report",
         SETTINGS_HINT,
     )
     demo.add_argument("--out", type=Path, default=Path("demo"), help="folder for the two runs and the report")

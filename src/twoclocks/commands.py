@@ -19,8 +19,9 @@ DEMO_PRESETS = ("demo", "demo-gpt")
 
 
 def demo_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.dissection import dissect_run
     from twoclocks.experiment import load_settings, run
-    from twoclocks.report.console import show_clocks, watch
+    from twoclocks.report.console import show_clocks, watch, watch_looks
     from twoclocks.report.page import write_report
     from twoclocks.report.summary import summarise
     from twoclocks.store import check_free
@@ -33,6 +34,9 @@ def demo_command(arguments: argparse.Namespace) -> None:
     for settings in chosen:
         with watch(settings) as observe:
             runs.append(run(settings, arguments.out / settings.name, observe))
+    for done in runs:
+        with watch_looks() as tell:
+            dissect_run(done, tell=tell)
     page = write_report(runs, arguments.out / "report.html")
     if arguments.json:
         print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
@@ -159,7 +163,7 @@ def forecast_command(arguments: argparse.Namespace) -> None:
 
 def dissect_command(arguments: argparse.Namespace) -> None:
     from twoclocks.core.config import parse_overrides
-    from twoclocks.dissection.dissect import choose_views, dissect_run
+    from twoclocks.dissection.looks import choose_views, dissect_run
     from twoclocks.experiment import load_run
     from twoclocks.experiment.run import check_device
     from twoclocks.report.console import watch_looks

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from twoclocks.data.sets import training_set
 from twoclocks.dissection import Info, Models, dissect
-from twoclocks.dissection.dissect import choose_views
+from twoclocks.dissection.looks import choose_views
 from twoclocks.experiment import RunSettings, load_settings
 from twoclocks.objectives.autoregressive import START
 from twoclocks.objectives.base import Network

@@ -13,7 +13,7 @@ from twoclocks.data.sets import training_set
 from twoclocks.dissection import Models, dissect
 from twoclocks.dissection.anchors import Surroundings
 from twoclocks.dissection.basin import LINES, half_widths
-from twoclocks.dissection.dissect import choose_views
+from twoclocks.dissection.looks import choose_views
 from twoclocks.dissection.trajectories import decided
 from twoclocks.experiment import load_settings
 from twoclocks.objectives import sample

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,15 @@ from conftest import SMALL_MODEL, TINY
 from twoclocks.cli import main
 from twoclocks.dissection import VIEWS, dissect_run
 from twoclocks.dissection.cache import code_of_package, key_of
-from twoclocks.dissection.dissect import choose_views, known_dissection
-from twoclocks.dissection.subject import RunSubject
+from twoclocks.dissection.looks import choose_views, known_dissection
+from twoclocks.dissection.raster import Raster
+from twoclocks.dissection.subject import RunSubject, Subject
+from twoclocks.dissection.view import Bench
 from twoclocks.experiment import Run, load_run, load_settings, run
 from twoclocks.report.page import write_report
 from twoclocks.report.why import DRAWINGS, why_chapter
 from twoclocks.store import verify_tree
+from twoclocks.testing import check_view
 
 SMALL = {
     "spectrum": {"levels": 5, "rows": 4},
@@ -59,6 +63,29 @@ def test_a_second_look_measures_nothing_and_says_the_same(dit: Run) -> None:
     assert first.measured > 30 and second.measured == 0 and second.known == first.measured
     assert second.as_json() == first.as_json()
     assert verify_tree(dit.path)[0].intact and not verify_tree(dit.path)[0].harmless
+
+
+@pytest.mark.parametrize("name", VIEWS.names())
+@pytest.mark.parametrize("kind", ["tiny_dit", "tiny_gpt"])
+def test_every_view_keeps_its_contract(name: str, kind: str, request: pytest.FixtureRequest) -> None:
+    check_view(small(name)[name], request.getfixturevalue(kind))  # type: ignore[arg-type]
+
+
+def test_the_contract_catches_views_that_break_it(tiny_dit: Run) -> None:
+    @VIEWS.register("restless")
+    @dataclass(frozen=True, kw_only=True)
+    class Restless(Raster):
+        def prepare(self, subject: Subject) -> Bench:
+            bench = super().prepare(subject)
+            noisy = {"states": np.random.default_rng().integers(0, 4, 20).astype(np.uint8)}
+            object.__setattr__(bench, "look", lambda step: noisy)
+            return bench
+
+    try:
+        with pytest.raises(AssertionError, match="other numbers"):
+            check_view(Restless(), tiny_dit)
+    finally:
+        VIEWS._members.pop("restless")
 
 
 def test_what_the_raster_counts_is_what_the_metrics_say(dit: Run) -> None:

@@ -14,8 +14,8 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.data.encodings import Decoded
 from twoclocks.dissection import Models, dissect
-from twoclocks.dissection.dissect import choose_views
 from twoclocks.dissection.groups import block_sizes
+from twoclocks.dissection.looks import choose_views
 from twoclocks.dissection.raster import Raster, dwell_times, phase_of, stay_interval, stays
 from twoclocks.evaluation.states import STATES
 from twoclocks.experiment import load_settings

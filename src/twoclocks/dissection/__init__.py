@@ -3,7 +3,7 @@
 import sys
 
 from twoclocks.core.folders import import_all
-from twoclocks.dissection.dissect import Dissection, dissect, dissect_run
+from twoclocks.dissection.looks import Dissection, dissect, dissect_run
 from twoclocks.dissection.subject import Models, RunSubject, Subject
 from twoclocks.dissection.view import VIEWS, Info, View
 

@@ -108,7 +108,9 @@ class SpectrumInfo(Info):
         else:
             said.append("Held-out and training loss are nowhere surely apart.")
         if self.first_split is not None:
-            said.append(f"They split first at σ = {self.first_split[0]:.2g}, {when(self.first_split[1])}.")
+            said.append(
+                f"Of single noise scales, σ = {self.first_split[0]:.2g} splits first, {when(self.first_split[1])}."
+            )
         rule, memory = (self.clocks.rule, self.clocks.memory) if self.clocks is not None else (None, None)
         for clock, there, name, words in (
             (self.rule_clock, rule, "τ_rule", "In the band the cube's loss departs from the held-out loss"),

@@ -36,6 +36,7 @@ class TrajectoriesInfo(Info):
         str, Floats
     ]  # fate: (steps, 3): quartiles of the σ at which it is decided; NaN where it is nobody's
     ended: dict[str, Floats]  # fate: (steps,): part of the noises that end so
+    noises: int
 
     def sentences(self) -> list[str]:
         said = []
@@ -99,6 +100,7 @@ class Trajectories(View):
             distance=looks["distance"],
             quartiles={fate: quartiles(levels, sigmas) for fate, levels in decided.items()},
             ended={fate: (levels >= 0).mean(axis=1) for fate, levels in decided.items()},
+            noises=looks["nearest"].shape[1],
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
-from twoclocks.dissection.dissect import known_dissection
+from twoclocks.dissection.looks import known_dissection
 from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves

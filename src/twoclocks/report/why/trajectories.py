@@ -19,6 +19,7 @@ from twoclocks.report.why.parts import (
     step_axis,
 )
 
+FEW = 5  # paths whose quartiles are worth a place in the picture
 COLOURS = {"settled": "ink", "valid": "rule", "copied": "memory"}
 NAMES = {"settled": "what it ends as", "valid": "valid", "copied": "a copy"}
 
@@ -44,7 +45,8 @@ def draw(info: TrajectoriesInfo) -> Any:
             axis.legend(loc="lower left", **SMALL)
     left, right = rows[1].subgridspec(1, 2).subplots()
     for fate in FATES:
-        low, middle, high = info.quartiles[fate].T
+        enough = info.ended[fate][:, None] * info.noises >= FEW
+        low, middle, high = np.where(enough, info.quartiles[fate], np.nan).T
         line_with_band(left, info.steps, middle, low, high, light(COLOURS[fate]), label=NAMES[fate], marker=".")
         right.plot(info.steps, info.ended[fate], color=light(COLOURS[fate]), label=NAMES[fate])
     plain_log(left, "y")
