@@ -3,10 +3,21 @@
 import sys
 
 from twoclocks.core.folders import import_all
-from twoclocks.dissection.looks import Dissection, dissect, dissect_run
+from twoclocks.dissection.looks import Dissection, choose_views, dissect, dissect_run
 from twoclocks.dissection.subject import Models, RunSubject, Subject
 from twoclocks.dissection.view import VIEWS, Info, View
 
 import_all(sys.modules[__name__])
 
-__all__ = ["VIEWS", "Dissection", "Info", "Models", "RunSubject", "Subject", "View", "dissect", "dissect_run"]
+__all__ = [
+    "VIEWS",
+    "Dissection",
+    "Info",
+    "Models",
+    "RunSubject",
+    "Subject",
+    "View",
+    "choose_views",
+    "dissect",
+    "dissect_run",
+]
