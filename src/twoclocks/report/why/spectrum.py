@@ -23,13 +23,14 @@ from twoclocks.report.why.parts import (
     step_axis,
 )
 
+TRACES = 4  # noise scales of the critical band whose losses are followed over training
 FLOOR = {"linestyle": (0, (4, 2)), "linewidth": 1.1}
 
 
 def draw(info: SpectrumInfo) -> Any:
     chosen = moments(info.steps, info.clocks)
-    figure = figure_of(9.6, 9.0)
-    rows = figure.add_gridspec(3, 1, height_ratios=[1.1, 1, 1])
+    figure = figure_of(9.6, 11.0)
+    rows = figure.add_gridspec(4, 1, height_ratios=[1.1, 0.9, 1, 1])
     spectra = rows[0].subgridspec(1, len(chosen)).subplots(sharey=True, squeeze=False)[0]
     for column, (axis, at) in enumerate(zip(spectra, chosen, strict=True)):
         draw_spectrum(axis, info, at)
@@ -37,17 +38,20 @@ def draw(info: SpectrumInfo) -> Any:
         if not column:
             axis.set_ylabel("denoising loss")
             figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=6, **SMALL)
-    second = rows[1].subgridspec(1, 3).subplots()
-    draw_traces(second[0], info)
+    traces = rows[1].subgridspec(1, TRACES).subplots(squeeze=False)[0]
+    for axis, sigma in zip(traces, np.geomspace(*info.band, TRACES + 2)[1:-1], strict=True):
+        draw_traces(axis, info, int(np.abs(np.log(info.sigmas / sigma)).argmin()))
+    traces[0].set_ylabel("denoising loss")
+    second = rows[2].subgridspec(1, 2).subplots()
     reach = float(np.abs(info.gap).max())
-    drawn = heat(second[1], info.steps, info.sigmas, info.gap, cmap="RdBu_r", vmin=-reach, vmax=reach)
+    drawn = heat(second[0], info.steps, info.sigmas, info.gap, cmap="RdBu_r", vmin=-reach, vmax=reach)
     for end in info.band:
-        second[1].axhline(end, color=light("muted"), linewidth=0.8, linestyle=":")
-    second[1].set(ylabel="σ")
-    second[1].set_title("held-out minus training loss", fontsize=9)
-    colour_bar(figure, drawn, second[1], "")
-    draw_learned(second[2], info)
-    third = rows[2].subgridspec(1, len(info.oracles)).subplots(sharey=True, squeeze=False)[0]
+        second[0].axhline(end, color=light("muted"), linewidth=0.8, linestyle=":")
+    second[0].set(ylabel="σ")
+    second[0].set_title("held-out minus training loss", fontsize=9)
+    colour_bar(figure, drawn, second[0], "")
+    draw_learned(second[1], info)
+    third = rows[3].subgridspec(1, len(info.oracles)).subplots(sharey=True, squeeze=False)[0]
     split = NAMES.index("train")
     logs = np.log10(np.maximum(info.distance[:, :, split], 1e-6))
     for k, (axis, name) in enumerate(zip(third, info.oracles, strict=True)):
@@ -72,8 +76,7 @@ def draw_spectrum(axis: Any, info: SpectrumInfo, at: int) -> None:
     axis.set(xlabel="σ", ylim=(1e-4, 2))
 
 
-def draw_traces(axis: Any, info: SpectrumInfo) -> None:
-    level = info.level
+def draw_traces(axis: Any, info: SpectrumInfo, level: int) -> None:
     for name in NAMES:
         label, colour = SPLITS[name]
         split = NAMES.index(name)
@@ -81,7 +84,7 @@ def draw_traces(axis: Any, info: SpectrumInfo) -> None:
         line_with_band(axis, info.steps, loss, loss - error, loss + error, light(colour), label=label)
     for name, floor in zip(info.oracles, info.floor[:, level], strict=True):
         axis.axhline(floor, color=light(ORACLES[name]), **FLOOR)
-    axis.set_title(f"losses at σ = {info.sigmas[level]:.2g}, with floors", fontsize=9)
+    axis.set_title(f"σ = {info.sigmas[level]:.2g}, with floors", fontsize=9)
     axis.set_ylim(bottom=0)
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
