@@ -176,7 +176,7 @@ def add_reading_commands(add: Add) -> None:
     dissect.add_argument("--views", nargs="+", metavar="VIEW", help="some of them (default: all that make sense)")
     dissect.add_argument("--device", help="cpu or cuda (default: where the run was trained, if it is at hand)")
     dissect.add_argument("--out", type=Path, default=Path("why.html"), help="the page to write (default: why.html)")
-    dissect.add_argument("--json", action="store_true", help="print all numbers as JSON")
+    dissect.add_argument("--json", action="store_true", help="print the numbers behind the sentences as JSON")
 
     report = add("report", commands.report_command, "write a page about one or several runs")
     add_runs(report, with_json=False)

@@ -176,7 +176,7 @@ def dissect_command(arguments: argparse.Namespace) -> None:
     run = load_run(arguments.run)
     with watch_looks() as tell:
         found = dissect_run(run, views, arguments.device, tell)
-    page = write_report([run], arguments.out)
+    page = write_report([run], arguments.out, {run.path: found})
     for note in found.notes:
         logging.getLogger("twoclocks").warning(note)
     if arguments.json:

@@ -203,6 +203,8 @@ def test_a_run_that_cannot_be_written_is_dissected_all_the_same(dit: Run, caplog
     (dit.path / "dissection").write_text("in the way")
     found = dissect_run(dit, small("raster"))
     assert "raster" in found.infos
+    page = write_report([dit], dit.path.parent / "page.html", {dit.path: found}).read_text()
+    assert "Why:" in page
 
 
 def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_path: Path) -> None:

@@ -96,6 +96,24 @@ def test_the_approach_must_surely_come_first() -> None:
     assert not made.judge(replace(info, onset=None))[0]  # type: ignore[attr-defined]
 
 
+def test_limits_of_the_claims_are_those_of_their_criteria() -> None:
+    groups, basin, spectrum = (RECIPES.get(f"p1-why-{name}")() for name in ("groups", "basin", "spectrum"))
+    clocks = at((40, 50), (80, 90))
+    info = life(WHOLE, clocks, "groups")
+    many = info.block_seen.copy()
+    many[:, -1] += 0.1
+    assert not groups.judge(replace(info, block_seen=many))[0]  # type: ignore[attr-defined]
+    endless = Clocks(Onset(40, 50, "observed"), Onset(80, float("inf"), "right-censored"))
+    assert groups.judge(replace(info, clocks=endless))[0]  # type: ignore[attr-defined]
+    wide = life(WHOLE, clocks, "basin")
+    early = wide.width.copy()
+    early[4:8, :, 1] = 0.7  # towards valid neighbours, inside the window
+    assert not basin.judge(replace(wide, width=early))[0]  # type: ignore[attr-defined]
+    losses = life(WHOLE, LATE, "spectrum")
+    beyond = replace(losses, gap=np.where(losses.sigmas > 1.9, 0.9, losses.gap * 0.1), sigmas=losses.sigmas * 2)
+    assert not spectrum.judge(beyond)[0]  # type: ignore[attr-defined]
+
+
 class Told:
     """What the judge of positions reads."""
 
@@ -110,6 +128,7 @@ def test_ends_of_groups_must_fall_before_late_positions_split() -> None:
     judge = made.judge  # type: ignore[attr-defined]
     assert judge(Told(ends, [never] * 4 + [late] * 4))[0]
     assert not judge(Told(ends, [late] * 8))[0]  # early positions split too
+    assert not judge(Told(ends, [never] + [late] * 7))[0] and judge(Told(ends, [never] * 2 + [late] * 6))[0]
     assert not judge(Told(ends, [never] * 4 + [Onset(5, 15, "observed")] * 4))[0]
     assert not judge(Told([None, never] * 4, [never] * 4 + [late] * 4))[0]
     assert not judge(Told(ends, [never] * 8))[0]

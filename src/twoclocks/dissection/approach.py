@@ -41,15 +41,15 @@ class ApproachInfo(Info):
     def sentences(self) -> list[str]:
         last = self.mean[-1]
         said = [
-            f"At the last evaluation a valid and new sample differs from its nearest training sample in {last[2]:.2f} "
-            f"entries on average; a perfect model of the rule: {self.chance:.2f}."
+            f"At the last evaluation a valid and new sample, rounded to symbols, differs from its nearest training "
+            f"sample in {last[2]:.2f} entries on average; a perfect model of the rule: {self.chance:.2f}."
             if math.isfinite(last[2])
             else "At the last evaluation no sample is valid and new."
         ]
         if self.onset is None:
             return [*said, "Too few evaluations have valid and new samples to say when the approach begins."]
         if not self.onset.seen:
-            return [*said, f"No approach to the training set is certain, {when(self.onset)}."]
+            return [*said, "No approach to the training set is certain."]
         order = order_words(self.onset, self.memory, "τ_mem")
         return [*said, f"Valid and new samples come surely nearer {when(self.onset)}{order}."]
 

@@ -18,7 +18,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.data.sets import loss_splits
 from twoclocks.dissection.spectrum_info import SPLITS
 from twoclocks.dissection.subject import Reads, Subject, finite
-from twoclocks.dissection.view import VIEWS, Arrays, Bench, Floats, Info, View, when
+from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Bench, Floats, Info, View, when
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import OBJECTIVES
@@ -56,12 +56,13 @@ class PositionsInfo(Info):
         return int(np.flatnonzero((after > 0.5) & seen)[0]) if ((after > 0.5) & seen).any() else int(seen.argmax())
 
     def sentences(self) -> list[str]:
-        said = []
+        exact = bool(np.isfinite(self.rule_floor).all())
+        said = [] if exact else [f"{NO_ORACLE} Marked are the ends of its pieces."]
         known = [(k, one) for k, one in enumerate(self.rule_onsets) if one is not None]
         seen = [(k, one) for k, one in known if one.seen]
         if known:
             said.append(
-                f"The rule gives away {len(known)} of {self.loss.shape[2]} positions "
+                f"{'The rule gives away' if exact else 'Marked are'} {len(known)} of {self.loss.shape[2]} positions "
                 f"({', '.join(str(k + 1) for k, _ in known[:12])}{', …' if len(known) > 12 else ''}); "
                 f"{len(seen)} of them are half learned by the end."
             )
@@ -100,7 +101,7 @@ class Positions(View):
 
     reads: ClassVar[Reads] = "weights"
     interprets: ClassVar[tuple[str, ...]] = ("departure",)
-    rows: int = setting(256, "rows of each split", at_least=2, at_most=10**6)
+    rows: int = setting(256, "rows of each split, at most as many as were trained on", at_least=2, at_most=10**6)
     departure: float = setting(
         0.05, "difference of held-out and training loss that counts as a split, in nats", above=0
     )
@@ -149,7 +150,8 @@ class Positions(View):
 class PositionsBench(Bench):
     def __init__(self, view: Positions, subject: Subject) -> None:
         self.subject = subject
-        self.rows = loss_splits(subject.rule, subject.train, view.rows, subject.settings.data.seed)
+        rows = min(view.rows, len(subject.train))  # a repeated row says nothing new: its loss has no noise
+        self.rows = loss_splits(subject.rule, subject.train, rows, subject.settings.data.seed)
         self.clean = torch.stack([subject.encode(self.rows[name]) for name in SPLITS])
 
     def still(self) -> Arrays:

@@ -35,7 +35,7 @@ class Phase:
     stay: Floats  # (4,): probability to be in the same state at the next evaluation; NaN where nobody was in it
     stay_low: Floats
     stay_high: Floats
-    dwell: Floats  # (4,): mean number of evaluations in a row that a visit is seen; inf where it was never left
+    dwell: Floats  # (4,): evaluations spent in a state for each time it was left; inf where it never was
 
     @property
     def markov(self) -> Floats:
@@ -84,7 +84,7 @@ class RasterInfo(Info):
         phase = self.phases[-1]
         for k, words in ((MEMORIZED, "A training sample"), (2, "A valid and new sample"), (1, "A broken rule")):
             if math.isfinite(phase.stay[k]):
-                visit = f"is seen {phase.dwell[k]:.1f} evaluations in a row on average"
+                visit = f"is left once in {phase.dwell[k]:.1f} evaluations on average"
                 said.append(
                     f"{words} is still one at the next evaluation with probability {phase.stay[k]:.2f} "
                     f"({phase.stay_low[k]:.2f} to {phase.stay_high[k]:.2f}) {phase.name}; it "
@@ -215,9 +215,9 @@ def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> Floats:
 
 
 def dwell_times(states: States) -> Floats:
-    """Mean number of evaluations in a row for which a visit is seen: time spent for each time a state was left.
+    """Evaluations spent in a state for each time it was left: the mean of geometric visits, some cut off by the end.
 
-    Visits that the end cuts off count as such. What happens between two evaluations is not seen.
+    What happens between two evaluations is not seen.
     """
     found = np.full(4, np.nan)
     for k in range(4):

@@ -142,9 +142,10 @@ def learned_words(info: SpectrumInfo) -> list[str]:
     said = []
     if rule is not None:
         best = int(rule.argmax())
+        end = f" and {rule[-1]:.0%} at step {info.steps[-1]:,}" if best < len(rule) - 1 else ""
         said.append(
             "Of what the rule is worth on unseen samples in the critical band, the model has learned "
-            f"{rule[best]:.0%} at step {info.steps[best]:,} and {rule[-1]:.0%} at step {info.steps[-1]:,} "
+            f"{rule[best]:.0%} at step {info.steps[best]:,}{end} "
             "(0%: a perfect model of the cube, 100%: of the rule, below 0%: worse than the cube)."
         )
     if memory is not None:

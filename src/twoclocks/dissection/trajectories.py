@@ -42,8 +42,8 @@ class TrajectoriesInfo(Info):
         said = []
         words = {
             "settled": "a path rounds to its final sample from σ = {:.2g} on",
-            "valid": "of the valid samples half are valid from σ = {:.2g} on",
-            "copied": "of the copies half are copies from σ = {:.2g} on",
+            "valid": "of the paths that end valid, half round to valid samples from σ = {:.2g} on",
+            "copied": "of those that end as copies, half do so from σ = {:.2g} on",
         }
         for at in sorted({0, len(self.steps) - 1}):
             told = [
@@ -54,11 +54,10 @@ class TrajectoriesInfo(Info):
             said.append(f"At step {self.steps[at]:,} " + "; ".join(told) + ".")
         apart = self.nearest[-1, :, -1] < 0.5
         if apart.any():
-            mean = self.nearest[-1, apart, :-1].mean(axis=0)
-            shares = ", ".join(f"{name} {part:.0%}" for name, part in zip(self.oracles, mean, strict=True))
-            said.append(
-                f"Where the nearest ideal can be told from the next, at step {self.steps[-1]:,} it is: {shares}."
-            )
+            mean = self.nearest[-1, apart].mean(axis=0)
+            shares = ", ".join(f"{n} {part:.0%}" for n, part in zip((*self.oracles, "two alike"), mean, strict=True))
+            where = "Where most paths tell the nearest ideal from the next"
+            said.append(f"{where}, at step {self.steps[-1]:,} it is: {shares}.")
         return said if "rule" in self.oracles else [*said, NO_ORACLE]
 
     def numbers(self) -> dict[str, Any]:

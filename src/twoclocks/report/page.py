@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
-from twoclocks.dissection.looks import known_dissection
+from twoclocks.dissection.looks import Dissection, known_dissection
 from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -56,15 +57,18 @@ class Chapter:
         return ", ".join([section["name"], *(f"{key} {value}" for key, value in section.items() if key != "name")])
 
 
-def write_report(runs: Sequence[Run], path: Path | str) -> Path:
-    """Write the page about these runs; a picture of their curves (PNG) goes beside it."""
+def write_report(runs: Sequence[Run], path: Path | str, seen: Mapping[Path, Dissection] = MappingProxyType({})) -> Path:
+    """Write the page about these runs; a picture of their curves (PNG) goes beside it.
+
+    ``seen``: dissections by the path of their run; those of other runs are looked up in the runs themselves.
+    """
     import matplotlib
 
     from twoclocks.report.theme import style
 
     path = Path(path)
     check_page(path)
-    chapters = [chapter(run, number) for number, run in enumerate(runs, start=1)]
+    chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
     laws = law_chapter(runs)
     write_atomic(path, render(chapters, laws).encode())
     with matplotlib.rc_context(style()):
@@ -80,11 +84,11 @@ def check_page(path: Path) -> None:
         raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
 
 
-def chapter(run: Run, number: int) -> Chapter:
+def chapter(run: Run, number: int, seen: Dissection | None = None) -> Chapter:
     info = curves_data(run)
     figure = themed_svg(draw_curves([info]), salt=f"run{number}")
     onsets, controls = ([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run)))
-    seen = known_dissection(run)
+    seen = seen if seen is not None else known_dissection(run)
     why = why_chapter(seen, salt=f"run{number}") if seen is not None else None
     return Chapter(run, info, figure, strip_data(run), metric_rows(run), onsets, controls, setting_rows(run), why)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from twoclocks.data.encodings import layout
 from twoclocks.evaluation.states import STATES, State, between_threshold, states_of
 from twoclocks.experiment.load import Run
+from twoclocks.store.seals import DamagedError
 
 MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
     "valid-new": ("✓", "new", "valid and new"),
@@ -17,6 +19,9 @@ MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
     "broken": ("✗", "broken", "breaks the rule"),
     "between": ("?", "muted", "an entry lies between symbols"),
 }
+
+
+log = logging.getLogger("twoclocks")
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,11 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     threshold = between_threshold(settings.evaluation.quantization, settings.encoding, settings.rule)
     moments = []
     for step, label in chosen_steps(run).items():
-        decoded, outcome = run.samples(step)
+        try:
+            decoded, outcome = run.samples(step)
+        except DamagedError as error:
+            log.warning(f"{error}; the page is written without these samples")
+            continue
         numbers = states_of(outcome, threshold).tolist()
         states = [STATES[number] for number in numbers]
         grids = decoded.symbols.reshape(len(decoded.symbols), *layout(run.settings.rule)).tolist()

@@ -6,18 +6,25 @@ from typing import Any
 
 from twoclocks.dissection.basin import LINES, METRICS, BasinInfo
 from twoclocks.report.theme import light
-from twoclocks.report.why.parts import ORACLES, SMALL, figure_of, line_with_band, mark_clocks, moments, step_axis
+from twoclocks.report.why.parts import (
+    ORACLES,
+    SMALL,
+    figure_of,
+    line_with_band,
+    mark_clocks,
+    moments,
+    shades,
+    step_axis,
+)
 
 LABELS = {"match": "part returned exactly", "hamming": "entries that differ", "l2": "distance (L2)"}
 
 
 def draw(info: BasinInfo) -> Any:
-    import matplotlib
-
     level, chosen = info.level, moments(info.steps, info.clocks)
     figure = figure_of(9.6, 8.4)
     axes = figure.subplots(4, len(LINES), height_ratios=[1, 1, 1, 1.3])
-    colours = matplotlib.colormaps["viridis"]([0.85 * k / max(1, len(chosen) - 1) for k in range(len(chosen))])
+    colours = shades(len(chosen))
     for column, line in enumerate(LINES):
         for row, metric in enumerate(METRICS):
             axis = axes[row, column]

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from twoclocks.dissection.field import CORNERS, FieldInfo, Fields
-from twoclocks.report.theme import light
 from twoclocks.report.why.film import Film, shoot
-from twoclocks.report.why.parts import figure_of, moments
+from twoclocks.report.why.parts import FIXED_INK, figure_of, moments
 
 MARKERS = {"a": ("white", "o"), "b": ("#56e0ff", "s"), "c": ("#ffe14d", "^"), "d": ("#ff9a3d", "v")}
 NAMES = {"memory": "training set"}
@@ -75,8 +74,8 @@ def extent(info: FieldInfo) -> tuple[float, float, float, float]:
 def mark_corners(axis: Any, info: FieldInfo) -> None:
     for name, place in zip(CORNERS, info.corners, strict=True):
         colour, marker = MARKERS[name]
-        axis.plot(*place, marker=marker, color=colour, markeredgecolor=light("ink"), markersize=5, linestyle="none")
-        axis.annotate(name, place, xytext=(3, 3), textcoords="offset points", fontsize=7, color=light("muted"))
+        axis.plot(*place, marker=marker, color=colour, markeredgecolor=FIXED_INK, markersize=5, linestyle="none")
+        axis.annotate(name, place, xytext=(3, 3), textcoords="offset points", fontsize=7, color="#8d949e")
     axis.set_xticks([])
     axis.set_yticks([])
     axis.grid(False)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
-
 from twoclocks.dissection.groups import GroupsInfo
 from twoclocks.evaluation.metric import pieces_named
 from twoclocks.report.theme import light
-from twoclocks.report.why.parts import SMALL, figure_of, line_with_band, mark_clocks, step_axis
+from twoclocks.report.why.parts import SMALL, figure_of, line_with_band, mark_clocks, shades, step_axis
 
 DASHES = ("-", "--", ":", "-.")
 
@@ -28,7 +26,7 @@ def draw(info: GroupsInfo) -> Any:
         left.axhline(info.chance_seen[1, k], color=light("muted"), linewidth=0.9, linestyle=(0, (5, 4)))
     left.set(ylim=(0, 1.04), ylabel="part")
     left.set_title("pieces of samples that are no copies", fontsize=9)
-    colours = matplotlib.colormaps["viridis"]([0.9 * k / max(1, len(info.blocks) - 1) for k in range(len(info.blocks))])
+    colours = shades(len(info.blocks))
     for k, (size, colour) in enumerate(zip(info.blocks, colours, strict=True)):
         right.plot(info.steps, info.block_seen[:, k], color=colour, label=f"{size} piece{'s' if size > 1 else ''}")
         right.axhline(info.chance_block[0, k], color=colour, linewidth=0.9, linestyle=(0, (5, 4)))

@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.view import Floats
-from twoclocks.report.strip import MARKS
 from twoclocks.report.theme import light
 
 SPLITS = {
@@ -18,7 +17,8 @@ SPLITS = {
     "cube": ("uniform symbols", "muted"),
 }
 ORACLES = {"cube": "muted", "rule": "rule", "memory": "memory", "alike": "line"}
-STATE_COLOURS = {state: light(MARKS[state][1]) for state in MARKS}
+STATE_COLOURS = {"between": "#6b7583", "broken": "#94567f", "valid-new": "#0a8a66", "memorized": "#c95a0c"}
+FIXED_INK = "#16191d"  # on pictures, whose colours do not follow the page's theme
 SMALL = {"fontsize": 7.5, "handlelength": 1.6, "labelspacing": 0.25, "columnspacing": 1.0, "borderaxespad": 0.2}
 
 
@@ -112,6 +112,13 @@ def mark_clocks(axis: Any, clocks: Clocks | None, named: bool = True) -> None:
 def line_with_band(axis: Any, x: Any, middle: Any, low: Any, high: Any, colour: Any, **look: Any) -> None:
     axis.plot(x, middle, color=colour, **look)
     axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def shades(count: int) -> Any:
+    """Colours from early to late that are told from light and from dark paper."""
+    import matplotlib
+
+    return matplotlib.colormaps["viridis"](np.linspace(0.25, 0.82, count))
 
 
 def colour_bar(figure: Any, drawn: Any, axes: Any, label: str) -> None:

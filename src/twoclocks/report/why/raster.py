@@ -9,9 +9,8 @@ import numpy as np
 from twoclocks.dissection.raster import RasterInfo
 from twoclocks.evaluation.states import STATES
 from twoclocks.report.strip import MARKS
-from twoclocks.report.theme import light
 from twoclocks.report.why.film import Film, shoot
-from twoclocks.report.why.parts import SMALL, STATE_COLOURS, edges, figure_of, mark_clocks, on_log, step_axis
+from twoclocks.report.why.parts import FIXED_INK, SMALL, STATE_COLOURS, edges, figure_of, mark_clocks, on_log, step_axis
 
 SHORT = {"between": "between", "broken": "broken", "valid-new": "new", "memorized": "copy"}
 
@@ -72,7 +71,7 @@ def draw_matrix(axis: Any, matrix: Any) -> tuple[Any, list[Any]]:
 def write_numbers(texts: list[Any], matrix: Any) -> None:
     for text, value in zip(texts, np.asarray(matrix).ravel(), strict=True):
         text.set_text("" if not np.isfinite(value) else f"{value:.2f}")
-        text.set_color("white" if np.isfinite(value) and value > 0.6 else light("ink"))
+        text.set_color("white" if np.isfinite(value) and value > 0.6 else FIXED_INK)
 
 
 def film(info: RasterInfo) -> Film | None:
