@@ -129,7 +129,7 @@ def test_keys_depend_on_all_that_is_measured(dit: Run, monkeypatch: pytest.Monke
 
 def test_a_damaged_memory_is_measured_anew(dit: Run) -> None:
     first = dissect_run(dit, small("field"))
-    for number, path in enumerate(sorted((dit.path / "dissection").glob("*.npy"))):
+    for number, path in enumerate(sorted((dit.path / "dissection").glob("*.look"))):
         data = bytearray(path.read_bytes())
         if number % 3 == 0:
             data[-1] ^= 1

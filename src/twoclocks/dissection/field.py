@@ -33,12 +33,6 @@ from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.edm import like
 
 CORNERS = ("a", "b", "c", "d")
-NAMES = {
-    "a": "the training sample",
-    "b": "its valid, unseen neighbour",
-    "c": "a rule-breaking neighbour",
-    "d": "the other rule-breaking neighbour",
-}
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from twoclocks.store.files import DiskError
 from twoclocks.store.run_directory import DERIVED
 from twoclocks.store.seals import DamagedError, open_document, seal_document
 
-CHOSEN = "views.json"  # the settings of the views that were asked for last
+CHOSEN = "views.json"  # the settings of the views that were asked for
 Tell = Callable[[int, int, str], None]  # looks done, looks to do, which one is next
 
 
@@ -81,12 +81,12 @@ def known_dissection(run: Run) -> Dissection | None:
     known = remembered(run.path / DERIVED)
     if not known:
         return None
-    views, precision = {}, None
+    views = {}
     for name, section in known["views"].items():
         with suppress(UserError):  # of a package that is not here now, or an older version's
             views[name] = build(VIEWS.get(name), section, name)
-        precision = known["precision"]
-    return dissect(RunSubject(run, precision=precision), views, Cache(run.path / DERIVED), only_remembered=True)
+    subject = RunSubject(run, precision=known["precision"])
+    return dissect(subject, views, Cache(run.path / DERIVED), only_remembered=True)
 
 
 def remembered(folder: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from twoclocks.data.encodings import Decoded, ImageEncoding
 from twoclocks.data.sets import loss_splits, training_set
 from twoclocks.evaluation.metrics import Evaluator, Outcome
 from twoclocks.evaluation.states import between_threshold, states_of
-from twoclocks.experiment.assembly import SHARE, Experiment
+from twoclocks.experiment.assembly import SHARE, Experiment, sampling_noise
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.base import Network, sample
@@ -196,9 +196,7 @@ class Models(Subject):
         return self.networks[step]
 
     def samples(self, step: int) -> Decoded:
-        generator = torch_stream(self.settings.evaluation.seed, "sampling noise")
-        shape = self.encoding.shape(self.rule)
-        noise = self.objective.draw_noise(self.settings.evaluation.samples, shape, generator).to(self.device)
+        noise = sampling_noise(self.settings).to(self.device)
         return self.encoding.decode(self.rule, sample(self.objective, self.networks[step], noise))
 
 

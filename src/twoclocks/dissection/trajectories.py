@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.seeds import torch_stream
 from twoclocks.dissection.subject import Reads, Subject, finite
 from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Bench, Floats, Info, View, needs_noise_levels, plain
+from twoclocks.experiment.assembly import sampling_noise
 from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.edm import EDM, Denoiser
 
@@ -122,11 +122,7 @@ class TrajectoriesBench(Bench):
     def __init__(self, view: Trajectories, subject: Subject) -> None:
         assert isinstance(subject.objective, EDM)
         self.subject, self.objective = subject, subject.objective
-        generator = torch_stream(subject.settings.evaluation.seed, "sampling noise")
-        whole = self.objective.draw_noise(
-            subject.settings.evaluation.samples, subject.encoding.shape(subject.rule), generator
-        )
-        self.noise = whole[: view.noises].to(subject.device)
+        self.noise = sampling_noise(subject.settings)[: view.noises].to(subject.device)
 
     def look(self, step: int) -> Arrays:
         denoiser = self.objective.denoiser(self.subject.network(step))

@@ -27,6 +27,14 @@ from twoclocks.training.step import Step, operations_of
 SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
 
 
+def sampling_noise(settings: RunSettings) -> Tensor:
+    """The noise of every evaluation of a run, row by row always the same."""
+    assert settings.encoding is not None
+    stream = torch_stream(settings.evaluation.seed, "sampling noise")
+    shape = settings.encoding.shape(settings.rule)
+    return settings.objective.draw_noise(settings.evaluation.samples, shape, stream)
+
+
 class Experiment:
     """The parts of one run, built from its settings."""
 
@@ -48,10 +56,7 @@ class Experiment:
         self.crew = self.gather_crew()
         self.loop = LoopState(self.device)
         self.sampler: Captured[Tensor] | None = None
-        shape = self.encoding.shape(self.rule)
-        self.noise = self.objective.draw_noise(
-            settings.evaluation.samples, shape, torch_stream(settings.evaluation.seed, "sampling noise")
-        ).to(self.device)
+        self.noise = sampling_noise(settings).to(self.device)
 
     def build_network(self) -> nn.Module:
         """Initial weights come from the training seed on the CPU, so they are the same on every device."""
