@@ -61,7 +61,7 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not there", "cpu"]),
     "nonsense device": (["--training.device", "toaster"], ["training.device", "'toaster'", "cpu"]),
     "name is a path": (["--name", "../escape"], ["name", "'../escape'", "not a path"]),
-    "model of another kind": (["--model.name", "gpt"], ["model.name", "'gpt'", "needs image", "dit"]),
+    "model of another kind": (["--model.name", "gpt"], ["model.name", "'gpt'", "denoise images", "dit"]),
     "encoding of another kind": (["--encoding", "tokens"], ["encoding.name", "'tokens'", "sign"]),
     "section given a value": (["--training", "5"], ["training", "5", "section"]),
     "value missing": (["--data.n"], ["data.n", "value"]),

@@ -39,7 +39,7 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding(Settings):
-    kind: ClassVar[str]  # what kind of network reads it: "image" or "tokens"
+    kind: ClassVar[str]  # of what it makes: "image" or "tokens"
 
     def check_rule(self, rule: Arrays) -> None:
         """Raise SettingError where the rule has no such encoding."""

@@ -20,7 +20,6 @@ from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.evaluation.metric import Metric
 from twoclocks.evaluation.metrics import Evaluator, Outcome, counts
 from twoclocks.experiment.settings import RunSettings
-from twoclocks.models.base import MODELS
 from twoclocks.store.run_directory import RunDirectory
 
 Columns = dict[str, npt.NDArray[np.float64]]
@@ -58,11 +57,7 @@ class Run:
     @property
     def title(self) -> str:
         """The model in words, such as ``DiT 64×3`` for width and depth."""
-        width, depth, _ = self.settings.model.dimensions
-        name = {"dit": "DiT", "gpt": "GPT"}.get(
-            MODELS.name_of(self.settings.model), MODELS.name_of(self.settings.model)
-        )
-        return f"{name} {width}×{depth}"
+        return self.settings.model.title
 
     def metrics(self) -> Columns:
         """Columns over the evaluations: ``step``, ``loss``, ``sample_accuracy``, …"""

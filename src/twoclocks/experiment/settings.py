@@ -14,6 +14,7 @@ from typing import Any
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting, to_mapping
 from twoclocks.core.errors import SettingError, UnknownNameError
+from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
 from twoclocks.evaluation.metrics import EvaluationSettings
@@ -55,6 +56,7 @@ class RunSettings(Settings):
         if self.encoding is None:
             object.__setattr__(self, "encoding", default_encoding(self.objective.kind, self.rule))
         self.check_fit()
+        object.__setattr__(self, "objective", self.objective.fitted(self.rule.symbols))
         try:
             check_size(self.rule, self.data.n, self.data.part)
         except SettingError as error:
@@ -64,20 +66,28 @@ class RunSettings(Settings):
         self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)
 
     def check_fit(self) -> None:
-        """Model, objective and encoding must speak of the same kind of sample."""
-        kind = self.objective.kind
-        for section, part, registry in (("model", self.model, MODELS), ("encoding", self.encoding, ENCODINGS)):
-            if part is not None and part.kind != kind:
-                fitting = ", ".join(name for name, cls in registry.items() if cls.kind == kind)
-                others = ", ".join(name for name, cls in OBJECTIVES.items() if cls.kind == part.kind)
-                objective = OBJECTIVES.name_of(self.objective)
-                fix = f"objective.name = {objective} needs {kind}; use {fitting}, or the objective {others}"
-                raise SettingError(f"{section}.name", registry.name_of(part), fix)
+        """The encoding must be of the objective's kind of sample, the network made for its task, both for the rule."""
         assert self.encoding is not None
+        self.check_part("encoding", self.encoding, ENCODINGS, "kind")
+        self.check_part("model", self.model, MODELS, "task")
         try:
             self.encoding.check_rule(self.rule)
         except SettingError as error:
             raise error.inside("encoding") from None
+        try:
+            self.model.check_shape(self.encoding.shape(self.rule))
+        except SettingError as error:
+            raise error.inside("model") from None
+
+    def check_part(self, section: str, part: Settings, registry: Registry[Any], what: str) -> None:
+        """Raise where a part and the objective differ in ``what``."""
+        here, needed = (getattr(each, what) for each in (part, self.objective))
+        if here != needed:
+            fitting = ", ".join(name for name, cls in registry.items() if getattr(cls, what) == needed)
+            others = ", ".join(name for name, cls in OBJECTIVES.items() if getattr(cls, what) == here)
+            objective = OBJECTIVES.name_of(self.objective)
+            fix = f"objective.name = {objective} needs {what} {needed!r}; use {fitting}, or the objective {others}"
+            raise SettingError(f"{section}.name", registry.name_of(part), fix)
 
     def identity(self) -> dict[str, Any]:
         """All settings but the labels: two runs with the same identity are the same run."""

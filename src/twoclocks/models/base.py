@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from torch import nn
 
@@ -15,10 +16,35 @@ from twoclocks.core.registry import Registry
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Settings):
+    """Settings of a kind of network."""
+
+    task: ClassVar[str]  # what it can be asked, in the words of ``objectives.base.Task``
+    example: ClassVar[tuple[tuple[int, ...], int]]  # shape and symbols of data for tables
+
+    @abstractmethod
+    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:
+        """A freshly initialised network for one encoded sample of ``shape`` over ``symbols`` symbols."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The network in words, such as ``DiT 64×3`` for width and depth."""
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise SettingError where there is no such network for samples of this shape."""
+
+    @classmethod
+    def published(cls) -> Mapping[str, Self]:
+        """Sizes with a name."""
+        return {"": cls()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerSettings(ModelSettings):
     """A transformer's size: a published name, or any width, depth and number of heads in its place."""
 
     sizes: ClassVar[dict[str, tuple[int, int, int]]] = {}  # name -> (width, depth, heads)
-    kind: ClassVar[str]  # what it reads: "image" or "tokens"
+    written: ClassVar[str]  # as people write its name
 
     size: str = setting("mini", "published size; width, depth and heads override it")
     width: int | None = setting(None, "features per token", at_least=1)
@@ -38,9 +64,14 @@ class ModelSettings(Settings):
         width, depth, heads = self.sizes[self.size]
         return self.width or width, self.depth or depth, self.heads or heads
 
-    @abstractmethod
-    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:
-        """A freshly initialised network for one encoded sample of ``shape`` over ``symbols`` symbols."""
+    @property
+    def title(self) -> str:
+        width, depth, _ = self.dimensions
+        return f"{self.written} {width}×{depth}"
+
+    @classmethod
+    def published(cls) -> Mapping[str, Self]:
+        return {name: cls(size=name) for name in cls.sizes}
 
 
 MODELS: Registry[ModelSettings] = Registry("model", ModelSettings)

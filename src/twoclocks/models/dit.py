@@ -18,14 +18,14 @@ from torch.nn import functional
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.kernels import PLAIN, Branch, Modulation, Operations
-from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.models.base import MODELS, TransformerSettings
 
 EPSILON = 1e-6  # of the normalisations
 
 
 @MODELS.register("dit")
 @dataclass(frozen=True, kw_only=True)
-class DiTSettings(ModelSettings):
+class DiTSettings(TransformerSettings):
     """2D diffusion transformer with adaLN-zero blocks, one token per image entry."""
 
     sizes: ClassVar[dict[str, tuple[int, int, int]]] = {
@@ -34,7 +34,9 @@ class DiTSettings(ModelSettings):
         "S": (384, 12, 6),
         "B": (768, 12, 12),
     }
-    kind: ClassVar[str] = "image"
+    written: ClassVar[str] = "DiT"
+    task: ClassVar[str] = "denoise images"
+    example: ClassVar[tuple[tuple[int, ...], int]] = ((1, 6, 6), 2)
     frequencies: int = setting(256, "Fourier features of the noise level", at_least=2)
 
     def check(self) -> None:

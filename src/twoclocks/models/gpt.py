@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from twoclocks.kernels import PLAIN, Branch, Operations, Update
 from twoclocks.kernels.plain import merge_heads, split_heads
-from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.models.base import MODELS, TransformerSettings
 
 
 @MODELS.register("gpt")
 @dataclass(frozen=True, kw_only=True)
-class GPTSettings(ModelSettings):
+class GPTSettings(TransformerSettings):
     """Causal transformer (GPT-2 style): learned positions, pre-norm blocks, untied head over the symbols."""
 
     sizes: ClassVar[dict[str, tuple[int, int, int]]] = {
@@ -25,7 +25,9 @@ class GPTSettings(ModelSettings):
         "mini": (384, 6, 6),
         "B": (768, 12, 12),
     }
-    kind: ClassVar[str] = "tokens"
+    written: ClassVar[str] = "GPT"
+    task: ClassVar[str] = "predict the next token"
+    example: ClassVar[tuple[tuple[int, ...], int]] = ((36,), 2)
 
     def build(self, shape: tuple[int, ...], symbols: int) -> GPT:
         return GPT(self, length=math.prod(shape), symbols=symbols)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twoclocks.core.config import setting
-from twoclocks.objectives.base import OBJECTIVES, Network, Objective
+from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 
 START = -1  # "nothing yet": the network embeds it behind the last symbol, as token 2 where the symbols are 0 and 1
 
@@ -30,6 +30,7 @@ class Autoregressive(Objective):
     """Next-token cross-entropy behind a start token."""
 
     kind: ClassVar[str] = "tokens"
+    task: ClassVar[Task] = "predict the next token"
     temperature: float = setting(1.0, "sampling temperature", above=0)
 
     def position_loss(self, network: Network, clean: Tensor) -> Tensor:

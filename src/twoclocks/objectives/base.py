@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
@@ -17,11 +17,15 @@ from twoclocks.core.config import Settings
 from twoclocks.core.registry import Registry
 
 Network = Callable[..., Tensor]
+# What a network is asked: F(image (n, *shape), label (n,)) -> (n, *shape); logits (n, length, symbols) of the token
+# behind each one, from tokens; logits of every clean token, from noisy tokens (n, length) and their noise (n,).
+Task = Literal["denoise images", "predict the next token", "restore tokens"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Objective(Settings):
-    kind: ClassVar[str]  # what its network reads: "image" or "tokens"
+    kind: ClassVar[str]  # of its samples: "image" or "tokens"
+    task: ClassVar[Task]  # what it asks of a network
 
     def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
         """Loss (n,) of each encoded sample in ``clean`` (n, *shape), the corruption drawn from ``generator``."""
@@ -30,6 +34,10 @@ class Objective(Settings):
     def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         """All randomness of a corruption of ``clean``, row by row; by default there is none."""
         return ()
+
+    def fitted(self, symbols: int) -> Self:
+        """The objective for data over so many symbols; most do not care."""
+        return self
 
     @abstractmethod
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch.nn import functional
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.kernels import PLAIN, Operations
-from twoclocks.objectives.base import OBJECTIVES, Network, Objective
+from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 
 Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
 
@@ -32,6 +32,7 @@ class EDM(Objective):
     """
 
     kind: ClassVar[str] = "image"
+    task: ClassVar[Task] = "denoise images"
     sigma_data: float = setting(0.5, "standard deviation that the preconditioning assumes of the data", above=0)
     log_sigma_mean: float = setting(-1.2, "mean of ln σ in training")
     log_sigma_std: float = setting(1.2, "standard deviation of ln σ in training", above=0)

@@ -6,6 +6,8 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
+import torch
+
 from twoclocks.core.config import describe, to_mapping
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
@@ -72,11 +74,21 @@ def large(number: int) -> str:
 def model_rows() -> Rows:
     rows = []
     for name, cls in MODELS.items():
-        for size, (width, depth, heads) in cls.sizes.items():
-            network = cls(size=size).build((1, 6, 6) if cls.kind == "image" else (36,), 2)
-            millions = f"{parameter_count(network) / 1e6:.2f} M"
-            sizes = {"width": str(width), "depth": str(depth), "heads": str(heads), "parameters (36 bits)": millions}
-            rows.append({"model": name, "size": size, **sizes})
+        shape, symbols = cls.example
+        for size, settings in cls.published().items():
+            with torch.device("meta"):  # shapes are enough to count
+                millions = f"{parameter_count(settings.build(shape, symbols)) / 1e6:.2f} M"
+            example = f"{'×'.join(map(str, shape))} over {symbols}"
+            rows.append(
+                {
+                    "model": name,
+                    "size": size,
+                    "network": settings.title,
+                    "what it is asked": cls.task,
+                    "parameters": millions,
+                    "for samples of": example,
+                }
+            )
     return rows
 
 
