@@ -13,7 +13,8 @@ from twoclocks.experiment import load_settings
 from twoclocks.experiment.assembly import Experiment
 from twoclocks.kernels import PLAIN
 from twoclocks.testing.contracts import randomised
-from twoclocks.training.loop import TrainingSettings, make_optimizer
+from twoclocks.training.loop import TrainingSettings
+from twoclocks.training.optimizer import make_optimizer
 from twoclocks.training.step import PlainStep, undone
 
 pytest.importorskip("triton")

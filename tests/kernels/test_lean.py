@@ -13,10 +13,12 @@ from twoclocks.experiment import load_settings
 from twoclocks.experiment.assembly import Experiment
 from twoclocks.kernels import PLAIN, branches, lean
 from twoclocks.kernels.flat_adam import FlatAdam
+from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.kernels.lean import LeanOperations
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.crew import replicas
-from twoclocks.training.loop import TrainingSettings, make_operations, make_optimizer
+from twoclocks.training.loop import TrainingSettings, make_operations
+from twoclocks.training.optimizer import make_optimizer
 
 CASES = [
     *[("dit", (1, 3, 4), 2, n) for n in (1, 5)],
@@ -113,12 +115,14 @@ def test_replicas_follow_the_weights_and_keep_their_own_gradients() -> None:
     assert not bool(network.operations.flat.gradients.any())  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("optimizer", "decay"), [("adam", 0.0), ("adam", 0.1), ("adamw", 0.1)])
+@pytest.mark.parametrize(
+    ("optimizer", "decay"), [("adam", 0.0), ("adam", 0.1), ("adamw", 0.1), ("sgd", 0.0), ("sgd", 0.1)]
+)
 def test_flat_adam_is_torchs(optimizer: str, decay: float) -> None:
     plain, other = twins("gpt", (10,), 2)
     settings = TrainingSettings(steps=1, optimizer=optimizer, weight_decay=decay, learning_rate=1e-2)  # type: ignore[arg-type]
     ours, theirs = make_optimizer(other, settings), make_optimizer(plain, settings)
-    assert isinstance(ours, FlatAdam) and not isinstance(theirs, FlatAdam)
+    assert isinstance(ours, FlatAdam | FlatDescent) and not isinstance(theirs, FlatAdam | FlatDescent)
     generator = torch.Generator().manual_seed(0)
     for step in range(20):
         for mine, parameter in zip(other.parameters(), plain.parameters(), strict=True):

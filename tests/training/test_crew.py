@@ -14,7 +14,8 @@ from twoclocks.experiment.assembly import Experiment
 from twoclocks.rules import Parity
 from twoclocks.training import crew as crews
 from twoclocks.training.crew import Crew, crew_size, replicas
-from twoclocks.training.loop import TrainingSettings, make_optimizer
+from twoclocks.training.loop import TrainingSettings
+from twoclocks.training.optimizer import make_optimizer
 from twoclocks.training.step import PlainStep, SharedStep
 
 RULE = Parity(length=12, group=3)

@@ -21,7 +21,8 @@ from twoclocks.objectives.base import sample
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.capture import Captured
 from twoclocks.training.crew import Crew, crew_size
-from twoclocks.training.loop import LoopState, check_finite, make_optimizer, make_step, set_operations, train
+from twoclocks.training.loop import LoopState, check_finite, make_step, set_operations, train
+from twoclocks.training.optimizer import make_optimizer, names_in_order
 from twoclocks.training.step import Step, operations_of
 
 SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
@@ -171,7 +172,7 @@ class Experiment:
         """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""
         check_finite(self.network, self.loop)
         tensors = {f"network.{name}": value for name, value in self.weights().items()}
-        names = [name for name, _ in self.network.named_parameters()]
+        names = names_in_order(self.network, self.optimizer)
         for index, moments in self.optimizer.state_dict()["state"].items():
             for key, value in moments.items():
                 tensors[f"optimizer.{names[index]}.{key}"] = value.detach().cpu()
@@ -185,7 +186,7 @@ class Experiment:
             parts[part][rest] = value
         self.load_weights(parts["network"])
         moments: dict[int, dict[str, Tensor]] = {}
-        for index, (name, _) in enumerate(self.network.named_parameters()):
+        for index, name in enumerate(names_in_order(self.network, self.optimizer)):
             found = {key.removeprefix(f"{name}."): key for key in parts["optimizer"] if key.startswith(f"{name}.")}
             moments[index] = {key: parts["optimizer"][full] for key, full in found.items()}
         groups = self.optimizer.state_dict()["param_groups"]

@@ -61,6 +61,9 @@ class RunSettings(Settings):
             check_size(self.rule, self.data.n, self.data.part)
         except SettingError as error:
             raise error.inside("data") from None
+        if self.training.distinct and self.training.batch > self.data.n:
+            fix = f"there are {self.data.n} training samples to be distinct; use at most that, or distinct: false"
+            raise SettingError("training.batch", self.training.batch, fix)
         check_schedule(self.schedule, self.training.steps, at_least=self.clocks.sustain)
         chances = self.rule.chance(), self.rule.copy_chance(self.data.n)
         self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)

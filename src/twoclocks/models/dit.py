@@ -55,6 +55,7 @@ class DiT(nn.Module):
 
     positions: Tensor
     operations: Operations = PLAIN
+    fusible = True
 
     def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:
         super().__init__()

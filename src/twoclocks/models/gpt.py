@@ -48,6 +48,7 @@ class GPT(nn.Module):
     """
 
     operations: Operations = PLAIN
+    fusible = True
 
     def __init__(self, settings: GPTSettings, length: int, symbols: int) -> None:
         super().__init__()

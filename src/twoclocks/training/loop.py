@@ -13,12 +13,11 @@ from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 from twoclocks.core.seeds import derive
 from twoclocks.kernels import MIXED, PLAIN, Operations
-from twoclocks.kernels.flat_adam import FlatAdam
 from twoclocks.kernels.lean import LeanOperations
 from twoclocks.objectives.base import Objective
 from twoclocks.training.crew import Crew
 from twoclocks.training.errors import DivergedError
-from twoclocks.training.step import PlainStep, SharedStep, Step, captured, operations_of
+from twoclocks.training.step import PlainStep, SharedStep, Step, captured
 
 CHECK_EVERY = 50  # steps between two looks at the loss
 
@@ -28,9 +27,12 @@ class TrainingSettings(Settings):
     """Steps, batch, optimizer and where to run."""
 
     steps: int = setting(help="optimizer steps", at_least=1, at_most=10**12)
-    batch: int = setting(256, "samples a step, drawn with replacement", at_least=1, at_most=10**6)
-    optimizer: Literal["adam", "adamw"] = setting("adam", "Adam, or AdamW for decoupled weight decay")
-    learning_rate: float = setting(1e-4, "constant step size", above=0)
+    batch: int = setting(256, "samples a step, drawn with replacement unless distinct", at_least=1, at_most=10**6)
+    distinct: bool = setting(False, "no sample twice in a step: with batch = data.n, each step sees the whole set")
+    optimizer: Literal["adam", "adamw", "sgd"] = setting(
+        "adam", "Adam, AdamW for decoupled weight decay, or plain gradient descent without momentum"
+    )
+    learning_rate: float = setting(1e-4, "constant step size, which a network in μP scales layer by layer", above=0)
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N")
@@ -39,7 +41,9 @@ class TrainingSettings(Settings):
         "float32", "matrix products: exact, TF32 (GPU), or of bfloat16 copies of float32 weights"
     )
     kernels: Literal["fused", "plain"] = setting(
-        "fused", "fused: Triton for bfloat16 on the GPU, lean operations for float32 on the CPU; plain: PyTorch's own"
+        "fused",
+        "for transformers, fused: Triton for bfloat16 on the GPU, lean operations for float32 on the CPU; "
+        "plain: PyTorch's own",
     )
     capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs")
 
@@ -58,10 +62,11 @@ def set_operations(network: nn.Module, settings: TrainingSettings) -> None:
 
 
 def make_operations(network: nn.Module, settings: TrainingSettings) -> Operations:
+    fused = settings.kernels == "fused" and getattr(network, "fusible", False)
     if settings.precision != "bfloat16":
-        lean = settings.kernels == "fused" and settings.precision == "float32" and not settings.on_gpu
+        lean = fused and settings.precision == "float32" and not settings.on_gpu
         return LeanOperations(network) if lean else PLAIN
-    if settings.kernels == "plain" or not settings.on_gpu:
+    if not fused or not settings.on_gpu:
         return MIXED
     try:
         from twoclocks.kernels.fused import FusedOperations
@@ -69,26 +74,6 @@ def make_operations(network: nn.Module, settings: TrainingSettings) -> Operation
         fix = "they need the package triton, which is not there; install it, or use plain"
         raise SettingError("training.kernels", settings.kernels, fix) from None
     return FusedOperations(network)
-
-
-def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Adam or AdamW; for operations with flat memory the one that works on it."""
-    flat = getattr(operations_of(network), "flat", None)
-    if flat is not None:
-        chosen = flat, settings.learning_rate, settings.weight_decay, settings.optimizer == "adamw"
-        if flat.shadows is flat.values:
-            return FlatAdam(*chosen)
-        from twoclocks.kernels.adam import ShadowAdam  # which needs Triton
-
-        return ShadowAdam(*chosen)
-    cls = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return cls(
-        network.parameters(),
-        lr=settings.learning_rate,
-        weight_decay=settings.weight_decay,
-        fused=True,
-        capturable=settings.captures,
-    )
 
 
 class LoopState:
@@ -132,10 +117,10 @@ def make_step(
     crew: Crew | None = None,
 ) -> Step:
     """One update, in the fastest form that the settings allow: a CUDA graph, or shared by the threads of a crew."""
-    parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum
+    parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum, settings.distinct
     if settings.captures:
         return captured(PlainStep(*parts))
-    return SharedStep(*parts, crew) if crew is not None and crew.size > 1 else PlainStep(*parts)
+    return SharedStep(*parts, crew=crew) if crew is not None and crew.size > 1 else PlainStep(*parts)
 
 
 def train(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -29,10 +29,17 @@ class PlainStep:
     batch: int
     generator: torch.Generator
     loss_sum: Tensor
+    distinct: bool = False
+
+    def draw_rows(self) -> Tensor:
+        """Which rows this step sees (batch,)."""
+        if self.distinct:  # the first of a random order, found by sorting: a CUDA graph cannot hold randperm
+            order = torch.rand(len(self.data), generator=self.generator, device=self.data.device).argsort()
+            return order[: self.batch]
+        return torch.randint(len(self.data), (self.batch,), generator=self.generator, device=self.data.device)
 
     def __call__(self) -> None:
-        rows = torch.randint(len(self.data), (self.batch,), generator=self.generator, device=self.data.device)
-        loss = self.objective.loss(self.network, self.data[rows], self.generator).mean()
+        loss = self.objective.loss(self.network, self.data[self.draw_rows()], self.generator).mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         operations_of(self.network).join()
@@ -44,14 +51,13 @@ class PlainStep:
 class SharedStep(PlainStep):
     """The same update on the CPU, the batch divided among the threads of a crew."""
 
-    crew: Crew
+    crew: Crew = field(kw_only=True)
 
     def __post_init__(self) -> None:
         self.networks = replicas(self.network, self.crew.size)
 
     def __call__(self) -> None:
-        rows = torch.randint(len(self.data), (self.batch,), generator=self.generator)
-        clean = self.data[rows]
+        clean = self.data[self.draw_rows()]
         parts = self.crew.parts(clean, *self.objective.draw(clean, self.generator))
         losses = self.crew.map(self.part, list(zip(self.networks, parts, strict=False)))
         first, *others = (gradients_of(network) for network in self.networks[: len(parts)])
