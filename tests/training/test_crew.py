@@ -28,7 +28,7 @@ def trained(threads: int, batch: int, steps: int = 5) -> tuple[torch.Tensor, flo
     optimizer = make_optimizer(network, TrainingSettings(steps=1, learning_rate=1e-3))
     generator, loss_sum = torch.Generator(), torch.zeros((), dtype=torch.float64)
     parts = network, optimizer, objectives.EDM(), DATA, batch, generator, loss_sum
-    step = SharedStep(*parts, Crew(threads)) if threads > 1 else PlainStep(*parts)
+    step = SharedStep(*parts, crew=Crew(threads)) if threads > 1 else PlainStep(*parts)
     for number in range(steps):
         generator.manual_seed(number)
         step()
