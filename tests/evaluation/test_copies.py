@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from twoclocks.core.rows import is_member
+from twoclocks.core.words import WORD, scramble, signed
 from twoclocks.evaluation import Copies, copies
-from twoclocks.evaluation.copies import WORD, digest, pack, scramble, signed
+from twoclocks.evaluation.copies import digest, pack
 
 
 def every_pair(rows: Tensor, train: Tensor) -> list[bool]:

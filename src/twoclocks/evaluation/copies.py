@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.rows import symbol_bits
+from twoclocks.core.words import WORD, scramble, signed
 from twoclocks.rules.base import in_range
 
-WORD = 64  # bits of a word
 ENTRIES = {"cpu": 1 << 22, "cuda": 1 << 25}  # entries that are packed at once: 32 MiB as int64; 256 on a GPU
 ATTEMPTS = 64  # a seed fails about once in 2^65 / N² sets, so the second one is never seen
 
@@ -111,21 +111,3 @@ def digest(words: Tensor, seed: int) -> Tensor:
     for word in words.unbind(dim=1):
         state = scramble(state ^ word)
     return state
-
-
-def scramble(x: Tensor) -> Tensor:
-    """A permutation of the 64-bit numbers in which every bit depends on every bit (the last step of SplitMix64)."""
-    x = (x ^ shifted(x, 30)) * signed(0xBF58476D1CE4E5B9)
-    x = (x ^ shifted(x, 27)) * signed(0x94D049BB133111EB)
-    return x ^ shifted(x, 31)
-
-
-def shifted(x: Tensor, by: int) -> Tensor:
-    """Shift to the right without copies of the sign."""
-    return (x >> by) & ((1 << (WORD - by)) - 1)
-
-
-def signed(number: int) -> int:
-    """The number modulo 2^64 as int64 writes it."""
-    number %= 1 << WORD
-    return number - (1 << WORD) if number >= 1 << (WORD - 1) else number

@@ -49,6 +49,7 @@ class GPT(nn.Module):
 
     operations: Operations = PLAIN
     fusible = True
+    causal: ClassVar[bool] = True
 
     def __init__(self, settings: GPTSettings, length: int, symbols: int) -> None:
         super().__init__()
@@ -56,7 +57,7 @@ class GPT(nn.Module):
         self.length = length
         self.token_embedding = nn.Embedding(symbols + 1, width)
         self.position_embedding = nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(CausalBlock(width, heads, length) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, length, self.causal) for _ in range(depth))
         self.final_norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, symbols, bias=False)
         self._initialise(depth)
@@ -74,24 +75,32 @@ class GPT(nn.Module):
         return Cache(len(self.blocks))
 
     def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
-        do, start = self.operations, cache.filled if cache is not None else 0
-        positions = self.position_embedding.weight[start : start + tokens.shape[1]]
-        hidden = do.look_up(tokens % self.token_embedding.num_embeddings, self.token_embedding, positions)
         if cache is None:
-            branches = [branch for block in self.blocks for branch in block.branches()]  # type: ignore[operator]
-            hidden, update = do.branches(hidden, branches)
-        else:
-            update = None
-            for index, block in enumerate(self.blocks):
-                hidden, update = block(do, hidden, update, cache, index)
-            cache.filled += tokens.shape[1]
+            return self.read(self.embed(tokens))
+        do, update = self.operations, None
+        hidden = self.embed(tokens, cache.filled)
+        for index, block in enumerate(self.blocks):
+            hidden, update = block(do, hidden, update, cache, index)
+        cache.filled += tokens.shape[1]
+        return do.read_out(do.normalise(hidden, update, self.final_norm)[1], self.head)
+
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """Tokens (n, t) from a position on, (n, t, width)."""
+        positions = self.position_embedding.weight[start : start + tokens.shape[1]]
+        return self.operations.look_up(tokens % self.token_embedding.num_embeddings, self.token_embedding, positions)
+
+    def read(self, hidden: Tensor) -> Tensor:
+        """Logits of embedded tokens (n, t, width), all blocks at once."""
+        do = self.operations
+        branches = [branch for block in self.blocks for branch in block.branches()]  # type: ignore[operator]
+        hidden, update = do.branches(hidden, branches)
         return do.read_out(do.normalise(hidden, update, self.final_norm)[1], self.head)
 
 
-class CausalBlock(nn.Module):
-    def __init__(self, width: int, heads: int, length: int) -> None:
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int, length: int, causal: bool) -> None:
         super().__init__()
-        self.heads, self.length = heads, length
+        self.heads, self.length, self.causal = heads, length, causal
         self.attention_norm = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.project = nn.Linear(width, width)
@@ -101,7 +110,7 @@ class CausalBlock(nn.Module):
 
     def branches(self) -> tuple[Branch, Branch]:
         return (
-            Branch(self.attention_norm, self.query_key_value, self.project, self.heads, causal=True),
+            Branch(self.attention_norm, self.query_key_value, self.project, self.heads, self.causal),
             Branch(self.mlp_norm, self.expand, self.contract),
         )
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
+from twoclocks.objectives.randomness import pick
 
 START = -1  # "nothing yet": the network embeds it behind the last symbol, as token 2 where the symbols are 0 and 1
 
@@ -62,10 +63,9 @@ class Autoregressive(Objective):
             logits = network(state.tokens)[:, -1]
         else:
             logits = network(state.tokens[:, -1:], state.cache)[:, -1]
-        cumulative = (logits.float() / self.temperature).softmax(dim=-1).cumsum(dim=-1)
-        # The last bound is left out: it is 1 up to rounding, and no uniform may fall behind the last symbol.
-        symbol = (state.uniforms[:, level, None] >= cumulative[:, :-1]).sum(dim=-1, keepdim=True)
-        return Prefix(torch.cat([state.tokens, symbol], dim=1), state.uniforms, state.cache)
+        probabilities = (logits.float() / self.temperature).softmax(dim=-1)
+        symbol = pick(probabilities, state.uniforms[:, level])
+        return Prefix(torch.cat([state.tokens, symbol[:, None]], dim=1), state.uniforms, state.cache)
 
     def finish(self, state: Prefix) -> Tensor:
         return state.tokens[:, 1:]

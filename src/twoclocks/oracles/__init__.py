@@ -1,7 +1,14 @@
 """What is ideal: exact posteriors, denoisers and loss floors of the cube, the rule and the training set."""
 
 from twoclocks.oracles import energy
-from twoclocks.oracles.discrete import MASK, Masking, UniformNoise, token_layer_posteriors, token_posterior
+from twoclocks.oracles.discrete import (
+    MASK,
+    Masking,
+    UniformNoise,
+    restoring_network,
+    token_layer_posteriors,
+    token_posterior,
+)
 from twoclocks.oracles.floors import Floor, cube_floor, empirical_floor, rule_floor, token_floor
 from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
 from twoclocks.oracles.posterior import cube_posterior, layer_posteriors, list_posterior, rule_posterior
@@ -20,6 +27,7 @@ __all__ = [
     "energy",
     "layer_posteriors",
     "list_posterior",
+    "restoring_network",
     "rule_denoiser",
     "rule_floor",
     "rule_posterior",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twoclocks.core.errors import UserError
-from twoclocks.oracles.posterior import layer_posteriors, rule_posterior
+from twoclocks.oracles.posterior import Posterior, layer_posteriors, rule_posterior
 from twoclocks.rules.automaton import NEVER
 from twoclocks.rules.base import Rule
 from twoclocks.rules.rhm import RandomHierarchy
@@ -20,13 +21,18 @@ MASK = -1  # stands for "nothing is known here"
 
 @dataclass(frozen=True)
 class Corruption(ABC):
-    """Replaces each entry independently with probability ``level``."""
+    """Replaces each entry independently with probability ``level``, one for all rows or one for each (n,)."""
 
-    level: float
+    level: float | Tensor
 
     def __post_init__(self) -> None:
-        if not 0 <= self.level <= 1:
+        level = torch.as_tensor(self.level)
+        if not bool(((level >= 0) & (level <= 1)).all()):
             raise UserError(f"level: {self.level} is not allowed; use a probability from 0 to 1")
+
+    def level_like(self, x: Tensor) -> Tensor:
+        """The level with axes of length one behind the rows, so that it meets x (n, …) row by row."""
+        return torch.as_tensor(self.level, device=x.device).double().reshape(-1, *[1] * (x.dim() - 1))
 
     @abstractmethod
     def corrupt(self, x: Tensor, symbols: int, generator: torch.Generator) -> Tensor:
@@ -37,7 +43,7 @@ class Corruption(ABC):
         """log p(token | symbol), (n, entries, symbols)."""
 
     def chosen(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        return torch.rand(x.shape, generator=generator, device=x.device) < self.level
+        return torch.rand(x.shape, generator=generator, device=x.device) < self.level_like(x)
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,8 @@ class UniformNoise(Corruption):
     def logits(self, tokens: Tensor, symbols: int) -> Tensor:
         check_tokens(tokens, 0, symbols)
         same = functional.one_hot(tokens.flatten(1).long(), symbols).double()
-        return ((1 - self.level) * same + self.level / symbols).log().clamp(min=NEVER)
+        level = self.level_like(same)
+        return ((1 - level) * same + level / symbols).log().clamp(min=NEVER)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,23 @@ def token_posterior(rule: Rule, tokens: Tensor, corruption: Corruption) -> Tenso
 def token_layer_posteriors(rule: RandomHierarchy, tokens: Tensor, corruption: Corruption) -> list[Tensor]:
     """The same for every node of the grammar's tree: levels 0 (leaves) … depth (root), (n, nodes, vocabulary)."""
     return layer_posteriors(rule, corruption.logits(rule.as_samples(tokens), rule.symbols))
+
+
+def restoring_network(
+    posterior: Posterior, corruption: type[Corruption], symbols: int
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """An exact posterior in the place of a network that restores tokens (d3pm, masked).
+
+    It maps tokens (n, length), MASK where nothing is known, and their noise (n,) or (1,) to log P(x_i = a | tokens).
+    """
+
+    def network(tokens: Tensor, noise: Tensor) -> Tensor:
+        # A sampler that reveals two tokens at once may find a string that fits nothing. With doubts of e^−60 about each
+        # token it is read as damaged in as few tokens as possible; possible strings do not feel them.
+        known = corruption(noise.expand(len(tokens))).logits(tokens, symbols).clamp(min=-60.0)
+        return posterior(known).clamp(min=torch.finfo(torch.float64).tiny).log()
+
+    return network
 
 
 def cross_entropy(posterior: Tensor, x: Tensor) -> Tensor:

@@ -1,0 +1,48 @@
+"""The GPT trunk with attention to all positions: restores tokens that noise has replaced or masked (MD4, D3PM)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from twoclocks.core.config import setting
+from twoclocks.models.base import MODELS
+from twoclocks.models.gpt import GPT, GPTSettings
+from twoclocks.models.noise_features import FEATURES, noise_features
+
+
+@MODELS.register("gpt_full")
+@dataclass(frozen=True, kw_only=True)
+class FullGPTSettings(GPTSettings):
+    """GPT's trunk with full attention, for noisy or masked tokens."""
+
+    written: ClassVar[str] = "full GPT"
+    task: ClassVar[str] = "restore tokens"
+
+    told_noise: bool = setting(True, "whether the network reads the noise level; masks need no telling")
+
+    def build(self, shape: tuple[int, ...], symbols: int) -> FullGPT:
+        return FullGPT(self, length=math.prod(shape), symbols=symbols)
+
+
+class FullGPT(GPT):
+    """Logits (n, length, symbols) of the clean tokens, from noisy ones (n, length), −1 a mask, and their noise (n,)."""
+
+    causal: ClassVar[bool] = False
+
+    def __init__(self, settings: FullGPTSettings, length: int, symbols: int) -> None:
+        super().__init__(settings, length, symbols)
+        width = settings.dimensions[0]
+        self.noise = nn.Linear(FEATURES, width) if settings.told_noise else None
+        if self.noise is not None:
+            nn.init.normal_(self.noise.weight, std=0.02)
+            nn.init.zeros_(self.noise.bias)
+
+    def forward(self, tokens: Tensor, noise: Any = None) -> Tensor:
+        hidden = self.embed(tokens)
+        if self.noise is not None:
+            hidden = hidden + self.noise(noise_features(noise))[:, None].to(hidden.dtype)
+        return self.read(hidden)

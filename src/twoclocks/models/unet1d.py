@@ -1,0 +1,120 @@
+"""Convolutional U-Net over strings whose filters mirror a tree (P2 B.3), in the maximal-update parametrization (μP).
+
+Filter and stride are both s, so a convolution is a matrix product over groups of s neighbours. With the scales below,
+features and their changes in a step are of order one at every width (Yang & Hu 2020; Yang et al. 2022, Table 3): the
+best learning rate does not depend on the width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.kernels import PLAIN, Operations
+from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.models.noise_features import FEATURES, noise_features
+
+
+@MODELS.register("unet1d")
+@dataclass(frozen=True, kw_only=True)
+class UNet1dSettings(ModelSettings):
+    """Convolutional U-Net for strings, filter = stride = branching, GELU, skip connections, μP."""
+
+    task: ClassVar[str] = "restore tokens"
+    example: ClassVar[tuple[tuple[int, ...], int]] = ((8,), 16)
+
+    width: int = setting(512, "channels at every level", at_least=1)
+    branching: int = setting(2, "filter and stride s: how many neighbours become one", at_least=2)
+    depth: int | None = setting(None, "levels of the encoder; until one position is left", at_least=1)
+    told_noise: bool = setting(True, "whether the network reads the noise level beside the tokens")
+
+    def levels(self, length: int) -> int:
+        """Levels for a string of some length, 0 where it cannot be divided."""
+        if self.depth is not None:
+            return self.depth if length % self.branching**self.depth == 0 else 0
+        depth = round(math.log(length, self.branching))
+        return depth if self.branching**depth == length else 0
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        length = math.prod(shape)
+        if not self.levels(length):
+            fix = (
+                f"strings of {length} symbols are no power of it; use one that is, or set depth so that it divides them"
+            )
+            raise SettingError("branching", self.branching, fix)
+
+    @property
+    def title(self) -> str:
+        return f"U-Net {self.width}"
+
+    def build(self, shape: tuple[int, ...], symbols: int) -> UNet1d:
+        return UNet1d(self, math.prod(shape), symbols)
+
+
+class UNet1d(nn.Module):
+    """Logits (n, length, symbols) of the clean tokens, from noisy ones (n, length), −1 a mask, and their noise (n,)."""
+
+    operations: Operations = PLAIN
+
+    def __init__(self, settings: UNet1dSettings, length: int, symbols: int) -> None:
+        super().__init__()
+        width, self.branching = settings.width, settings.branching
+        depth = settings.levels(length)
+        self.inputs = symbols + 1  # the last one is the mask
+        self.embedding = nn.Linear(self.inputs, width)
+        self.noise = nn.Linear(FEATURES, width, bias=False) if settings.told_noise else None
+        self.down = nn.ModuleList(nn.Linear(self.branching * width, width) for _ in range(depth))
+        self.up = nn.ModuleList(nn.Linear(width, self.branching * width) for _ in range(depth))
+        self.head = nn.Linear(width, symbols)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=self.scale(name, module))
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def scale(self, name: str, layer: nn.Linear) -> float:
+        """Standard deviation of the initial weights."""
+        if name == "embedding":  # of all inputs one is 1, the others 0
+            return 1.0
+        if name == "head":
+            return 1 / layer.in_features
+        return math.sqrt((1 if name == "noise" else 2) / layer.in_features)  # GELU halves the variance
+
+    def learning_rates(self, kind: str) -> dict[str, float]:
+        """What the learning rate is multiplied by at each parameter, for Adam or for gradient descent (``sgd``)."""
+        rates = {}
+        for name, parameter in self.named_parameters():
+            layer = self.get_submodule(name.rpartition(".")[0])
+            assert isinstance(layer, nn.Linear)
+            inner, matrix = name.startswith(("down", "up")), parameter.dim() > 1
+            if name.startswith("head"):
+                rates[name] = 1 / layer.in_features if matrix else 1.0
+            elif inner and matrix:
+                rates[name] = 1.0 if kind == "sgd" else 1 / layer.in_features
+            else:  # what data or a constant one meets first
+                rates[name] = float(layer.out_features) if kind == "sgd" else 1.0
+        return rates
+
+    def forward(self, tokens: Tensor, noise: Tensor) -> Tensor:
+        do, group = self.operations, self.branching
+        marks = functional.one_hot(tokens % self.inputs, self.inputs).to(self.embedding.weight.dtype)
+        hidden = do.linear(marks, self.embedding)  # (n, length, width)
+        if self.noise is not None:
+            hidden = hidden + self.noise(noise_features(noise))[:, None]
+        skips = []
+        for layer in self.down:
+            skips.append(hidden)
+            n, length, width = hidden.shape
+            hidden = do.activate(hidden.reshape(n, length // group, group * width), layer)  # type: ignore[arg-type]
+        for layer, skip in zip(self.up, reversed(skips), strict=True):
+            hidden = do.activate(hidden, layer).reshape(skip.shape) + skip  # type: ignore[arg-type]
+        return do.read_out(hidden.to(self.head.weight.dtype), self.head)

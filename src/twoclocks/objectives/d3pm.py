@@ -1,0 +1,124 @@
+"""Discrete denoising diffusion (D3PM, Austin et al. 2021): tokens are replaced level by level, a network restores them.
+
+The loss of one string is T·KL_t at a level t drawn uniformly from T, averaged over its tokens: its expectation is the
+variational bound of −log p(x) in nats a token, all terms of it exact. (The prior's term is zero: see ``schedules``.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import ClassVar, Literal, Self
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
+from twoclocks.objectives.randomness import seeds, uniforms
+from twoclocks.objectives.restoring import Noisy, one_step_back, spread
+from twoclocks.objectives.schedules import SCHEDULES
+from twoclocks.objectives.transitions import Absorbing, Transitions, Uniform
+
+TRANSITIONS: dict[str, Transitions] = {"uniform": Uniform(), "absorbing": Absorbing()}
+
+
+@cache
+def survival_table(schedule: str, levels: int, device: str) -> Tensor:
+    """Made once for a device: a captured step cannot bring it there."""
+    return SCHEDULES[schedule].levels(levels).to(device)
+
+
+@OBJECTIVES.register("d3pm")
+@dataclass(frozen=True, kw_only=True)
+class D3PM(Objective):
+    """Discrete diffusion with uniform or absorbing noise, its variational bound and its reverse process."""
+
+    kind: ClassVar[str] = "tokens"
+    task: ClassVar[Task] = "restore tokens"
+
+    corruption: Literal["uniform", "absorbing"] = setting(
+        "uniform", "what a forgotten token becomes: any symbol, a mask"
+    )
+    schedule: Literal["linear", "cosine", "linear_beta"] = setting(
+        "linear", "how the probability to survive falls: linearly, as MD4's cosine, or by DDPM's linear β"
+    )
+    noise_levels: int = setting(1000, "levels T of the corruption", at_least=1, at_most=10**6)
+    sampler_levels: int | None = setting(None, "levels that the sampler visits, evenly chosen; all T", at_least=1)
+    auxiliary: float = setting(0.0, "weight of the cross-entropy of clean tokens beside the bound", at_least=0)
+    symbols: int | None = setting(None, "size of the vocabulary; the rule's", at_least=2)
+
+    def check(self) -> None:
+        if self.sampler_levels is not None and self.sampler_levels > self.noise_levels:
+            raise SettingError("sampler_levels", self.sampler_levels, f"use at most noise_levels = {self.noise_levels}")
+
+    def fitted(self, symbols: int) -> Self:
+        if self.symbols not in (None, symbols):
+            fix = f"the rule has {symbols} symbols; leave it out, or use that"
+            raise SettingError("objective.symbols", self.symbols, fix)
+        return replace(self, symbols=symbols)
+
+    @property
+    def transitions(self) -> Transitions:
+        return TRANSITIONS[self.corruption]
+
+    @property
+    def vocabulary(self) -> int:
+        if self.symbols is None:
+            raise SettingError("objective.symbols", None, "say how many symbols there are, or use fitted(symbols)")
+        return self.symbols
+
+    def survival(self, device: torch.device | str = "cpu") -> Tensor:
+        """α at levels 0 … T, float64."""
+        return survival_table(self.schedule, self.noise_levels, str(device))
+
+    def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Levels 1 … T (n,), spread evenly over the rows, and two uniform numbers a token."""
+        times = spread(len(clean), generator, clean.device)
+        levels = (times * self.noise_levels).long().clamp(max=self.noise_levels - 1) + 1
+        chosen, other = (torch.rand(clean.shape, generator=generator, device=clean.device) for _ in range(2))
+        return levels, chosen, other
+
+    def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
+        tokens, before, now = self.corrupt(clean, *drawn)
+        logits = network(tokens, (1 - now.squeeze(1)).float()).float()
+        terms = self.transitions.divergence(clean, tokens, logits, before, now)
+        loss = self.noise_levels * terms.mean(dim=1)
+        if self.auxiliary:
+            surprise = functional.cross_entropy(logits.transpose(1, 2), clean, reduction="none")
+            loss = loss + self.auxiliary * surprise.mean(dim=1)
+        return loss
+
+    def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
+        """p(x_0 | x_t) of every token (n, length, symbols)."""
+        tokens, _, now = self.corrupt(clean, *drawn)
+        return network(tokens, (1 - now.squeeze(1)).float()).float().softmax(dim=-1)
+
+    def corrupt(self, clean: Tensor, levels: Tensor, chosen: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Noisy tokens at some levels (n,), and the survivals (n, 1) one level before and there."""
+        table = self.survival(clean.device)
+        before, now = table[levels - 1, None], table[levels, None]
+        return self.transitions.corrupted(clean, now, chosen, other, self.vocabulary), before, now
+
+    def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return seeds(n, shape, generator)
+
+    @property
+    def levels(self) -> int:
+        return self.sampler_levels or self.noise_levels
+
+    def visited(self, step: int) -> int:
+        """The noise level before a step of the sampler."""
+        return round((self.levels - step) * self.noise_levels / self.levels)
+
+    def begin(self, network: Network, noise: Tensor) -> Noisy:
+        return Noisy(self.transitions.prior(uniforms(noise, 0), self.vocabulary), noise)
+
+    def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
+        now, before = (float(self.survival()[self.visited(step)]) for step in (level, level + 1))
+        return one_step_back(network, self.transitions, state, level + 1, now, before)
+
+    def finish(self, state: Noisy) -> Tensor:
+        return state.tokens

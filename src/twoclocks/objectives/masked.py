@@ -1,0 +1,78 @@
+"""Masked diffusion in continuous time (MD4, Shi et al. 2024): a weighted cross-entropy of masked tokens.
+
+−log p(x) ≤ ∫₀¹ −α'(u)/(1 − α(u)) E[Σ over masked tokens of −log p(x_i | x_u)] du, the limit of D3PM's absorbing bound
+for infinitely many levels. The loss of one string is the integrand at a uniform u, averaged over its tokens: nats a
+token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
+from twoclocks.objectives.randomness import seeds
+from twoclocks.objectives.restoring import Noisy, one_step_back, spread
+from twoclocks.objectives.schedules import SCHEDULES, Schedule
+from twoclocks.objectives.transitions import MASK, Absorbing, masked_surprise
+
+EARLIEST = 1e-5  # times before it are left out: there the integrand is a ratio of rounding errors
+
+
+@OBJECTIVES.register("masked")
+@dataclass(frozen=True, kw_only=True)
+class Masked(Objective):
+    """Masked diffusion (MD4): continuous time, weighted cross-entropy, ancestral sampling."""
+
+    kind: ClassVar[str] = "tokens"
+    task: ClassVar[Task] = "restore tokens"
+
+    schedule: Literal["linear", "cosine", "linear_beta"] = setting("linear", "how the probability to survive falls")
+    sampler_levels: int = setting(256, "steps of the ancestral sampler", at_least=1, at_most=10**6)
+
+    @property
+    def chosen_schedule(self) -> Schedule:
+        return SCHEDULES[self.schedule]
+
+    def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Times (n,), spread evenly over the rows, and a uniform number a token."""
+        times = EARLIEST + (1 - EARLIEST) * spread(len(clean), generator, clean.device)
+        return times, torch.rand(clean.shape, generator=generator, device=clean.device)
+
+    def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
+        tokens, now = self.corrupt(clean, *drawn)
+        logits = network(tokens, 1 - now).float()
+        weight = self.chosen_schedule.rate(drawn[0]) / (1 - now)
+        return weight * masked_surprise(clean, tokens, logits).mean(dim=1)
+
+    def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
+        """p(x_0 | x_u) of every token (n, length, symbols)."""
+        tokens, now = self.corrupt(clean, *drawn)
+        return network(tokens, 1 - now).float().softmax(dim=-1)
+
+    def corrupt(self, clean: Tensor, times: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens with masks, and the survival (n,) at their times."""
+        now = self.chosen_schedule.survival(times)
+        return torch.where(chosen < now[:, None], clean, MASK), now
+
+    def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return seeds(n, shape, generator)
+
+    @property
+    def levels(self) -> int:
+        return self.sampler_levels
+
+    def begin(self, network: Network, noise: Tensor) -> Noisy:
+        return Noisy(torch.full_like(noise, MASK), noise)
+
+    def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
+        survival = self.chosen_schedule.levels(self.sampler_levels)
+        now, before = (float(survival[self.sampler_levels - step]) for step in (level, level + 1))
+        return one_step_back(network, Absorbing(), state, level + 1, now, before)
+
+    def finish(self, state: Noisy) -> Tensor:
+        return state.tokens

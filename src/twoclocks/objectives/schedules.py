@@ -1,0 +1,50 @@
+"""How fast tokens are forgotten: the probability α(u) that a token is still as it was, at times u from 0 to 1.
+
+α(0) = 1 and α(1) = 0 to the last digit: at the end nothing is known, so generation starts where corruption ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# ∫β of DDPM's schedule, whose β grows from 1e-4 to 0.02 over 1,000 levels: ln α(u) = −(0.1 u + 9.95 u²).
+FIRST, SECOND = 0.1, 9.95
+
+
+class Schedule(NamedTuple):
+    """α(u), and −α'(u): how many tokens are forgotten a unit of time."""
+
+    survival: Callable[[Tensor], Tensor]
+    rate: Callable[[Tensor], Tensor]
+
+    def levels(self, count: int) -> Tensor:
+        """α at the times 0, 1/count, …, 1 (count + 1,), float64."""
+        return self.survival(torch.linspace(0, 1, count + 1, dtype=torch.float64))
+
+
+def linear_beta_survival(u: Tensor) -> Tensor:
+    """DDPM's, shifted and scaled so that the last level forgets all; it changes α by less than 5e-5."""
+    last = math.exp(-FIRST - SECOND)
+    return (torch.exp(-FIRST * u - SECOND * u.square()) - last).clamp(min=0) / (1 - last)
+
+
+def linear_beta_rate(u: Tensor) -> Tensor:
+    last = math.exp(-FIRST - SECOND)
+    return (FIRST + 2 * SECOND * u) * torch.exp(-FIRST * u - SECOND * u.square()) / (1 - last)
+
+
+SCHEDULES: dict[str, Schedule] = {
+    # As many tokens at every level: β_t = 1/(T − t + 1).
+    "linear": Schedule(lambda u: 1 - u, torch.ones_like),
+    # MD4's: α = 1 − sin(π/2 u), few tokens at a time where few are left.
+    "cosine": Schedule(
+        lambda u: 1 - torch.sin(math.pi / 2 * u),
+        lambda u: math.pi / 2 * torch.cos(math.pi / 2 * u),
+    ),
+    "linear_beta": Schedule(linear_beta_survival, linear_beta_rate),
+}

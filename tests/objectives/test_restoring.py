@@ -1,0 +1,250 @@
+"""Discrete diffusion against matrices, enumeration and exact posteriors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from twoclocks import models, objectives, oracles
+from twoclocks.core.errors import SettingError
+from twoclocks.core.rows import row_keys
+from twoclocks.objectives.base import sample
+from twoclocks.objectives.d3pm import D3PM, TRANSITIONS
+from twoclocks.objectives.masked import Masked
+from twoclocks.objectives.randomness import pick, seeds, uniforms
+from twoclocks.objectives.schedules import SCHEDULES
+from twoclocks.objectives.transitions import MASK
+from twoclocks.oracles.discrete import Corruption
+from twoclocks.rules import Parity, RandomHierarchy
+from twoclocks.rules.base import Rule
+from twoclocks.testing.contracts import check_model, check_objective
+
+GRAMMAR = RandomHierarchy(depth=2, branching=2, vocabulary=3, synonyms=2, rule_seed=3)  # 24 strings of 4 symbols
+CORRUPTIONS: dict[str, type[Corruption]] = {"uniform": oracles.UniformNoise, "absorbing": oracles.Masking}
+
+
+def matrix(kind: str, survival: float, symbols: int) -> Tensor:
+    """q(to | from) over the symbols, and behind them the mask: (from, to)."""
+    states = symbols + (kind == "absorbing")
+    away = torch.zeros(states, states, dtype=torch.float64)
+    if kind == "uniform":
+        away[:, :] = 1 / symbols
+    else:
+        away[:, -1] = 1.0
+    return survival * torch.eye(states, dtype=torch.float64) + (1 - survival) * away
+
+
+@pytest.mark.parametrize("kind", ["uniform", "absorbing"])
+@pytest.mark.parametrize(("before", "now"), [(1.0, 0.97), (0.6, 0.55), (0.8, 0.1), (0.3, 0.0)])
+def test_steps_back_are_bayes_rule_on_transition_matrices(kind: str, before: float, now: float) -> None:
+    symbols, transitions = 4, TRANSITIONS[kind]
+    first, step, whole = (matrix(kind, value, symbols) for value in (before, now / before, now))
+    generator = torch.Generator().manual_seed(0)
+    logits = 2 * torch.randn(1, 1, symbols, generator=generator, dtype=torch.float64)
+    s, t = (torch.full((1, 1), value, dtype=torch.float64) for value in (before, now))
+    for clean, token in itertools.product(range(symbols), range(len(whole))):
+        if whole[clean, token] == 0:
+            continue
+        posterior = first[clean] * step[:, token] / whole[clean, token]  # q(x_s | x_t, x_0), over states
+        said = torch.zeros_like(posterior)
+        for other, share in enumerate(logits.softmax(dim=-1).flatten()):
+            if whole[other, token] > 0:
+                said += share * first[other] * step[:, token] / whole[other, token]
+            else:  # the network believes the impossible: then an unmasked token is what it is
+                said += share * torch.eye(len(whole), dtype=torch.float64)[token]
+        tokens = torch.tensor([[MASK if token == symbols else token]])
+        found = transitions.step_back(tokens, logits, s, t).flatten()
+        assert torch.allclose(found, said[: len(found)], atol=1e-9)
+        slow = sum(float(q * (q / p).log()) for q, p in zip(posterior, said, strict=True) if q > 0)
+        divergence = transitions.divergence(torch.tensor([[clean]]), tokens, logits, s, t)
+        assert float(divergence) == pytest.approx(slow, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["uniform", "absorbing"])
+def test_corruption_has_the_frequencies_of_its_matrix(kind: str) -> None:
+    symbols, now = 3, 0.3
+    generator = torch.Generator().manual_seed(1)
+    clean = torch.full((1, 200_000), 1)
+    chosen, other = (torch.rand(clean.shape, generator=generator) for _ in range(2))
+    tokens = TRANSITIONS[kind].corrupted(clean, torch.tensor([[now]]), chosen, other, symbols)
+    found = torch.bincount(tokens.flatten() % (symbols + 1), minlength=symbols + 1).double() / clean.numel()
+    truth = matrix(kind, now, symbols)[1]
+    assert torch.allclose(found[: len(truth)], truth, atol=0.005)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_forget_everything_at_the_rate_they_say(name: str) -> None:
+    schedule = SCHEDULES[name]
+    levels = schedule.levels(1000)
+    assert float(levels[0]) == 1.0 and float(levels[-1]) == 0.0 and bool((levels.diff() < 0).all())
+    u = torch.linspace(0.001, 0.999, 400, dtype=torch.float64)
+    slope = (schedule.survival(u + 1e-6) - schedule.survival(u - 1e-6)) / 2e-6
+    assert torch.allclose(schedule.rate(u), -slope, rtol=1e-4, atol=1e-6)
+
+
+def every_mask(rule: Rule) -> tuple[Tensor, Tensor]:
+    """All strings with all sets of masks: tokens and clean ones (strings·2^length, length)."""
+    strings = rule.enumerate().flatten(1)
+    hidden = torch.tensor(list(itertools.product([False, True], repeat=strings.shape[1])))
+    clean = strings.repeat_interleave(len(hidden), dim=0)
+    return torch.where(hidden.repeat(len(strings), 1), MASK, clean), clean
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("rule", [GRAMMAR, Parity(length=4, group=2)], ids=["grammar", "parity"])
+def test_with_the_exact_posterior_the_masked_bound_is_the_entropy(rule: Rule, schedule: str) -> None:
+    """Order by order, masked tokens are a chain rule: the integral over times is log count, whatever the schedule."""
+    network = oracles.restoring_network(oracles.rule_posterior(rule), oracles.Masking, rule.symbols)
+    tokens, clean = every_mask(rule)
+    surprise = -network(tokens, torch.ones(1)).gather(2, clean[..., None]).squeeze(2)
+    surprise = (surprise * (tokens == MASK)).sum(dim=1)  # nats a string
+    masked = (tokens == MASK).sum(dim=1).double()
+    chosen = SCHEDULES[schedule]
+    points, weights = (torch.from_numpy(part) for part in __import__("numpy").polynomial.legendre.leggauss(200))
+    total = 0.0
+    for u, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        alpha = chosen.survival(u)
+        probability = alpha ** (tokens.shape[1] - masked) * (1 - alpha) ** masked / len(rule.enumerate())
+        total += float(weight * chosen.rate(u) / (1 - alpha) * (probability * surprise).sum())
+    assert total == pytest.approx(math.log(rule.count()), rel=1e-3)
+
+
+def exact_bound(objective: D3PM, rule: Rule, repeats: int) -> tuple[float, float]:
+    """The mean loss with the rule's exact posterior as the network, and its standard error."""
+    network = oracles.restoring_network(oracles.rule_posterior(rule), CORRUPTIONS[objective.corruption], rule.symbols)
+    clean = rule.enumerate().flatten(1).repeat(repeats, 1)
+    losses = objective.loss(network, clean, torch.Generator().manual_seed(0)).double()
+    return float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
+
+
+@pytest.mark.parametrize("corruption", ["uniform", "absorbing"])
+def test_the_bound_of_the_exact_posterior_falls_to_the_entropy_with_the_levels(corruption: str) -> None:
+    entropy = math.log(GRAMMAR.count()) / 4  # nats a token
+    bounds = []
+    for levels in (2, 8, 500):
+        objective = objectives.create("d3pm", corruption=corruption, noise_levels=levels, symbols=3)
+        assert isinstance(objective, D3PM)
+        bounds.append(exact_bound(objective, GRAMMAR, repeats=1500))
+    (few, _), (more, _), (many, error) = bounds
+    assert few > more > many > entropy - 4 * error
+    assert many < entropy + 0.02 + 4 * error
+
+
+def test_masked_diffusion_is_the_limit_of_absorbing_levels() -> None:
+    network = oracles.restoring_network(oracles.rule_posterior(GRAMMAR), oracles.Masking, 3)
+    clean = GRAMMAR.enumerate().repeat(2000, 1)
+    found = Masked().loss(network, clean, torch.Generator().manual_seed(0)).double()
+    error = float(found.std()) / math.sqrt(len(found))
+    assert float(found.mean()) == pytest.approx(math.log(24) / 4, abs=4 * error)
+    absorbing = objectives.create("d3pm", corruption="absorbing", noise_levels=2000, symbols=3)
+    assert isinstance(absorbing, D3PM)
+    limit, its_error = exact_bound(absorbing, GRAMMAR, repeats=1000)
+    assert limit == pytest.approx(float(found.mean()), abs=4 * math.hypot(error, its_error))
+
+
+ORACLE_SAMPLERS = [
+    ("uniform", D3PM(noise_levels=200, symbols=3)),
+    ("uniform", D3PM(noise_levels=1000, sampler_levels=200, schedule="cosine", symbols=3)),
+    ("absorbing", D3PM(noise_levels=200, corruption="absorbing", symbols=3)),
+    ("absorbing", Masked(sampler_levels=200)),
+]
+
+
+@pytest.mark.parametrize(("corruption", "objective"), ORACLE_SAMPLERS, ids=str)
+def test_with_belief_propagation_as_the_network_samples_are_valid_and_uniform(
+    corruption: str, objective: objectives.Objective
+) -> None:
+    network = oracles.restoring_network(oracles.rule_posterior(GRAMMAR), CORRUPTIONS[corruption], 3)
+    noise = objective.draw_noise(2400, (4,), torch.Generator().manual_seed(0))
+    strings = sample(objective, network, noise)
+    valid = GRAMMAR.is_valid(strings)
+    assert float(valid.double().mean()) > 0.97  # two tokens that change in one step do not know of each other
+    keys = row_keys(strings[valid], 3)
+    known = row_keys(GRAMMAR.enumerate(), 3)
+    counts = torch.tensor([(keys == key).sum() for key in known]).double()
+    expected = counts.sum() / 24
+    chi = float(((counts - expected) ** 2 / expected).sum())
+    assert chi < 23 + 4.5 * math.sqrt(2 * 23), f"χ² of {chi:.1f} with 23 degrees of freedom"
+
+
+def test_a_trained_network_reaches_the_loss_of_the_exact_posterior_and_no_less() -> None:
+    rule = RandomHierarchy(depth=1, branching=2, vocabulary=4, synonyms=2, rule_seed=1)
+    objective = objectives.create("d3pm", noise_levels=50, symbols=4)
+    torch.manual_seed(0)
+    network = models.create("unet1d", width=64).build((2,), 4)
+    rates = network.learning_rates("adam")  # type: ignore[operator]
+    groups = [{"params": [p], "lr": 0.02 * rates[name]} for name, p in network.named_parameters()]
+    optimizer = torch.optim.Adam(groups)
+    strings = rule.enumerate()
+    for step in range(800):
+        optimizer.zero_grad()
+        rows = strings.repeat(16, 1)
+        objective.loss(network, rows, torch.Generator().manual_seed(step)).mean().backward()
+        optimizer.step()
+    oracle = oracles.restoring_network(oracles.rule_posterior(rule), oracles.UniformNoise, 4)
+    rows = strings.repeat(2000, 1)
+    with torch.no_grad():
+        losses = [objective.loss(one, rows, torch.Generator().manual_seed(10**6)).double() for one in (network, oracle)]
+    gap = losses[0] - losses[1]
+    error = float(gap.std()) / math.sqrt(len(gap))
+    assert -4 * error < float(gap.mean()) < 0.05 * float(losses[1].mean()) + 4 * error
+
+
+def test_uniform_numbers_are_uniform_independent_and_repeatable() -> None:
+    words = seeds(20_000, (2,), torch.Generator().manual_seed(0))
+    first, second = uniforms(words, 0), uniforms(words, 1)
+    assert torch.equal(first, uniforms(words, 0)) and float(first.min()) >= 0 and float(first.max()) < 1
+    for numbers in (first, second):
+        counts = torch.histc(numbers, 20, 0, 1)
+        assert float(((counts - 2000) ** 2 / 2000).sum()) < 19 + 4.5 * math.sqrt(38)
+    stacked = torch.stack([first[:, 0], first[:, 1], second[:, 0]])
+    assert float((torch.corrcoef(stacked) - torch.eye(3)).abs().max()) < 0.03
+    assert torch.equal(uniforms(words[5:6], 7), uniforms(words, 7)[5:6])
+
+
+def test_picked_symbols_have_their_probabilities_and_never_one_that_does_not_exist() -> None:
+    probabilities = torch.tensor([0.2, 0.0, 0.5, 0.3])
+    grid = (torch.arange(1000) + 0.5) / 1000
+    found = torch.bincount(pick(probabilities.expand(1000, 4), grid), minlength=4)
+    assert found.tolist() == [200, 0, 500, 300]
+    rounded = torch.tensor([[0.3333333, 0.3333333, 0.3333333]])
+    assert int(pick(rounded, torch.tensor([0.99999994]))) == 2
+
+
+def test_the_sampler_visits_levels_from_the_last_to_zero() -> None:
+    objective = D3PM(noise_levels=1000, sampler_levels=7, symbols=3)
+    visited = [objective.visited(step) for step in range(8)]
+    assert visited[0] == 1000 and visited[-1] == 0 and visited == sorted(set(visited), reverse=True)
+    assert [D3PM(noise_levels=5, symbols=3).visited(step) for step in range(6)] == [5, 4, 3, 2, 1, 0]
+
+
+def test_levels_are_uniform_and_spread_over_the_rows() -> None:
+    objective = D3PM(noise_levels=10, symbols=3)
+    clean = torch.zeros(40, 4, dtype=torch.int64)
+    for seed in range(5):
+        levels = objective.draw(clean, torch.Generator().manual_seed(seed))[0]
+        assert torch.bincount(levels, minlength=11).tolist() == [0] + [4] * 10
+
+
+def test_the_vocabulary_is_the_rules() -> None:
+    assert D3PM().fitted(7).symbols == 7
+    with pytest.raises(SettingError, match=r"objective.symbols.*rule has 7"):
+        D3PM(symbols=5).fitted(7)
+    with pytest.raises(SettingError, match="fitted"):
+        D3PM().draw_noise(2, (3,), torch.Generator()), D3PM().vocabulary
+    with pytest.raises(SettingError, match="noise_levels"):
+        D3PM(noise_levels=5, sampler_levels=6)
+
+
+@pytest.mark.parametrize("model", ["unet1d", "gpt_full"])
+@pytest.mark.parametrize("name", ["uniform", "absorbing", "masked"])
+def test_contracts(name: str, model: str) -> None:
+    objective = Masked(sampler_levels=9) if name == "masked" else D3PM(corruption=name, noise_levels=20, symbols=5)  # type: ignore[arg-type]
+    sizes = {"width": 32} if model == "unet1d" else {"width": 32, "depth": 2, "heads": 2}
+    network = models.create(model, **sizes)
+    check_objective(objective, network, (8,), 5)
+    check_model(network, (8,), 5, objective, steps=600 if name == "uniform" else 300)
