@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -101,6 +102,7 @@ def compare(
         rows=near.shape[3],
         copies=(near == 0).mean(axis=3),
         distance=near.mean(axis=3),
+        distance_error=near.std(axis=3, ddof=1) / math.sqrt(near.shape[3]),
         chance=a.rule.copy_chance(settings.data.n),
         outputs=outputs,
         strings=strings,

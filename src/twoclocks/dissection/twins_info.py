@@ -37,6 +37,7 @@ class TwinsInfo:
     rows: int  # samples compared
     copies: Floats  # (steps, model, set): part of a model's samples that are in A's, in B's training set
     distance: Floats  # (steps, model, set): mean number of entries that differ from the nearest sample of the set
+    distance_error: Floats  # (steps, model, set): standard errors of these means
     chance: float  # part of a perfect model's samples that are in a training set of this size
     outputs: Agreement | None = None  # Hellinger distance of the probabilities of tokens
     strings: int = 0  # on so many strings of neither training set

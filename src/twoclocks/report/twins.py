@@ -82,7 +82,7 @@ def draw_samples(axis: Any, info: TwinsInfo) -> None:
     axis.plot(x, 1 - found.chance, color=light("ink"), label=f"{what}, by chance", **CHANCE)
     line_with_band(axis, x, info.same, *info.same_interval(), light("new"), label="identical samples")
     axis.plot(x, info.same_chance, color=light("new"), label="identical, by chance", **CHANCE)
-    axis.set_title("samples of A and B from the same noise", fontsize=9, pad=22)
+    axis.set_title("samples of A and B from the same noise", fontsize=9, pad=32)
     axis.set_ylabel("agreement")
     axis.set_ylim(min(-0.03, float((1 - found.chance).min()) - 0.03), 1.03)
     mark_parting(axis, found)
@@ -95,8 +95,8 @@ def draw_outputs(axis: Any, info: TwinsInfo) -> None:
     x = on_log(found.steps)
     line_with_band(axis, x, found.mean, found.low, found.high, light("ink"), label="same string")
     axis.plot(x, found.chance, color=light("ink"), label="by chance (different strings)", **CHANCE)
-    axis.set_title(f"outputs of A and B on {info.strings:,} strings of neither set", fontsize=9, pad=22)
-    axis.set_ylabel("Hellinger distance, mean over tokens")
+    axis.set_title(f"outputs of A and B on {info.strings:,} strings of neither set", fontsize=9, pad=32)
+    axis.set_ylabel("Hellinger distance")
     axis.set_ylim(bottom=0)
     mark_parting(axis, found)
 
@@ -105,12 +105,12 @@ def draw_copies(axis: Any, info: TwinsInfo) -> None:
     """Part of the samples that stand in either training set."""
     low, high = info.copies_interval()
     for k, name in enumerate(NAMES):
-        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "rule", "the other's")):
+        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "muted", "the other's")):
             values = info.copies[:, k, other], low[:, k, other], high[:, k, other]
             label = f"{name}, of {whose} set"
             line_with_band(axis, on_log(info.steps), *values, light(colour), linestyle=DASHES[k], label=label)
-    axis.axhline(info.chance, color=light("muted"), label="by chance", **CHANCE)
-    axis.set_title("copies of training samples", fontsize=9, pad=22)
+    axis.axhline(info.chance, color=light("ink"), label="by chance", **CHANCE)
+    axis.set_title("copies of training samples", fontsize=9, pad=32)
     axis.set_ylabel("fraction of samples")
     axis.set_ylim(-0.03, 1.03)
 
@@ -118,10 +118,11 @@ def draw_copies(axis: Any, info: TwinsInfo) -> None:
 def draw_distance(axis: Any, info: TwinsInfo) -> None:
     """Distance to the nearest sample of either training set."""
     for k, name in enumerate(NAMES):
-        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "rule", "the other's")):
-            look = {"color": light(colour), "linestyle": DASHES[k], "label": f"{name}, to {whose} set"}
-            axis.plot(on_log(info.steps), info.distance[:, k, other], **look)
-    axis.set_title("nearest training sample", fontsize=9, pad=22)
+        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "muted", "the other's")):
+            mean, reach = info.distance[:, k, other], 2 * info.distance_error[:, k, other]
+            values, label = (mean, mean - reach, mean + reach), f"{name}, to {whose} set"
+            line_with_band(axis, on_log(info.steps), *values, light(colour), linestyle=DASHES[k], label=label)
+    axis.set_title("nearest training sample", fontsize=9, pad=32)
     axis.set_ylabel("entries that differ, mean")
     axis.set_ylim(bottom=0)
 
@@ -136,11 +137,14 @@ def mark_parting(axis: Any, found: Agreement) -> None:
 
 
 def mark_both(axis: Any, info: TwinsInfo) -> None:
-    """The clocks of A and B as bars in two lines above the panel, each as wide as its interval."""
+    """The clocks of A and B as bars in two lines above the panel, each as wide as its interval; their open window."""
     low, high = axis.get_xlim()
+    if info.phases.window is not None:
+        begin, end = info.phases.window
+        axis.axvspan(max(begin, low), min(end, high), color=light("window"), linewidth=0, zorder=-1)
     place: dict[str, Any] = {"transform": axis.get_xaxis_transform(), "clip_on": False}
     for line, (name, clocks) in enumerate(zip(NAMES, info.clocks, strict=True)):
-        height = 1.075 - 0.045 * line
+        height = 1.09 - 0.045 * line
         if clocks is None:
             continue
         axis.text(low, height, f"{name} ", fontsize=7, ha="right", va="center", color=light("muted"), **place)
