@@ -36,6 +36,7 @@ ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
 DATA = {"data.part", "data.seed"}
 MACHINE = {f"training.{name}" for name in ("device", "threads", "precision", "kernels", "capture")}
 FREE = DATA | MACHINE | {"training.seed"}
+NAMED = 4  # differences that an error lists
 
 
 class TwinsError(UserError):
@@ -115,8 +116,11 @@ def check_twins(a: RunSettings, b: RunSettings) -> None:
     """Raise TwinsError unless both differ in their data alone, and share none of it."""
     changed = differences(a, b)
     if wrong := {key: both for key, both in changed.items() if key not in FREE}:
-        told = ", ".join(f"{key} is {one} in one and {other} in the other" for key, (one, other) in wrong.items())
-        raise TwinsError(f"runs: they are no twins: {told}; train both alike but for data.part")
+        told = [f"{key} is {one} in one and {other} in the other" for key, (one, other) in wrong.items()]
+        more = f", and {len(told) - NAMED} more" if len(told) > NAMED else ""
+        raise TwinsError(
+            f"runs: they are no twins: {', '.join(told[:NAMED])}{more}; train both alike but for data.part"
+        )
     if not DATA & changed.keys():
         fix = "train the second with another one, such as --data.part 1"
         raise TwinsError(f"data.part: both runs have the same training set, part {a.data.part}; {fix}")
