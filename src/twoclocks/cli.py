@@ -178,6 +178,18 @@ def add_reading_commands(add: Add) -> None:
     dissect.add_argument("--out", type=Path, default=Path("why.html"), help="the page to write (default: why.html)")
     dissect.add_argument("--json", action="store_true", help="print the numbers behind the sentences as JSON")
 
+    twins = add(
+        "twins",
+        commands.twins_command,
+        "compare two runs that differ in their data alone: when do they begin to differ?",
+    )
+    twins.add_argument("first", type=Path, metavar="DIR_A", help="run directory, finished or still written")
+    twins.add_argument("second", type=Path, metavar="DIR_B", help="a run like it with another data.part")
+    twins.add_argument("--rows", type=int, default=1024, metavar="N", help="test strings for outputs (default: 1024)")
+    twins.add_argument("--device", help="cpu or cuda (default: where the first was trained, if it is at hand)")
+    twins.add_argument("--out", type=Path, default=Path("twins.html"), help="the page to write (default: twins.html)")
+    twins.add_argument("--json", action="store_true", help="print the numbers behind the sentences as JSON")
+
     report = add("report", commands.report_command, "write a page about one or several runs")
     add_runs(report, with_json=False)
     report.add_argument("--out", type=Path, default=Path("report.html"), help="the page to write")

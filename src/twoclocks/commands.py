@@ -191,6 +191,30 @@ def dissect_command(arguments: argparse.Namespace) -> None:
     print(f"\n{found.measured:,} looks taken, {found.known:,} known before. Page: {page}")
 
 
+def twins_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.dissection import compare_twins
+    from twoclocks.experiment import load_run
+    from twoclocks.experiment.run import check_device
+    from twoclocks.report.console import watch_looks
+    from twoclocks.report.page import check_page, write_report
+
+    check_page(arguments.out)
+    if arguments.device is not None:
+        check_device(arguments.device)
+    first, second = load_run(arguments.first), load_run(arguments.second)
+    with watch_looks() as tell:
+        found = compare_twins(first, second, arguments.device, arguments.rows, tell)
+    page = write_report([first, second], arguments.out, twins=[found])
+    for note in found.notes:
+        logging.getLogger("twoclocks").warning(note)
+    sentences = found.sentences()
+    if arguments.json:
+        plain = {"runs": [str(first.path), str(second.path)], **found.numbers(), "sentences": sentences}
+        print(json.dumps({**plain, "report": str(page)}, indent=2, allow_nan=False))
+        return
+    print(*sentences, f"\nPage: {page}", sep="\n")
+
+
 def report_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.page import write_report
 

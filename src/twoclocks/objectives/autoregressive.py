@@ -42,6 +42,10 @@ class Autoregressive(Objective):
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         return self.position_loss(network, clean).mean(dim=1)
 
+    def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
+        """P(token | the tokens before it) as it is learned, at temperature 1."""
+        return network(self.shifted(clean)).float().softmax(dim=-1)
+
     def shifted(self, clean: Tensor) -> Tensor:
         """What the network reads: the start token, then all but the last symbol."""
         return functional.pad(clean[:, :-1], (1, 0), value=START)

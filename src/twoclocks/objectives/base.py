@@ -43,6 +43,13 @@ class Objective(Settings):
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """Loss (n,) of each sample under the corruption that was drawn."""
 
+    def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor | None:
+        """What the network says of every token under the corruption that was drawn, as probabilities.
+
+        Shape (n, length, symbols); None where it says no probabilities.
+        """
+        return None
+
     @abstractmethod
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """All randomness that n samples need; the sample is a deterministic function of network and noise."""

@@ -11,6 +11,7 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.dissection.looks import Dissection, known_dissection
+from twoclocks.dissection.twins_info import TwinsInfo
 from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -18,6 +19,7 @@ from twoclocks.report.laws import LawInfo, draw_laws, law_data
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
+from twoclocks.report.twins import TwinsChapter, twins_chapter
 from twoclocks.report.why import WhyChapter, why_chapter
 from twoclocks.store.files import write_atomic
 
@@ -57,10 +59,16 @@ class Chapter:
         return ", ".join([section["name"], *(f"{key} {value}" for key, value in section.items() if key != "name")])
 
 
-def write_report(runs: Sequence[Run], path: Path | str, seen: Mapping[Path, Dissection] = MappingProxyType({})) -> Path:
+def write_report(
+    runs: Sequence[Run],
+    path: Path | str,
+    seen: Mapping[Path, Dissection] = MappingProxyType({}),
+    twins: Sequence[TwinsInfo] | None = None,
+) -> Path:
     """Write the page about these runs; a picture of their curves (PNG) goes beside it.
 
     ``seen``: dissections by the path of their run; those of other runs are looked up in the runs themselves.
+    ``twins``: comparisons to show; by default those of all twins among the runs.
     """
     import matplotlib
 
@@ -70,7 +78,7 @@ def write_report(runs: Sequence[Run], path: Path | str, seen: Mapping[Path, Diss
     check_page(path)
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
     laws = law_chapter(runs)
-    write_atomic(path, render(chapters, laws).encode())
+    write_atomic(path, render(chapters, laws, twins_chapter(runs, twins)).encode())
     with matplotlib.rc_context(style()):
         draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
     return path
@@ -154,7 +162,7 @@ def verdict_sentence(one: Chapter) -> str:
     return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
 
 
-def render(chapters: Sequence[Chapter], laws: LawChapter | None) -> str:
+def render(chapters: Sequence[Chapter], laws: LawChapter | None, twins: TwinsChapter | None = None) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -168,4 +176,4 @@ def render(chapters: Sequence[Chapter], laws: LawChapter | None) -> str:
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()
     page = environment.get_template("report.html")
-    return page.render(chapters=chapters, laws=laws, marks=MARKS, day=day, night=night)
+    return page.render(chapters=chapters, laws=laws, twins=twins, marks=MARKS, day=day, night=night)

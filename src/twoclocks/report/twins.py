@@ -1,0 +1,160 @@
+"""The "Twins" chapter: how two models with disjoint data agree over training, and how near each is to its own data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twoclocks.core.errors import UserError
+from twoclocks.dissection.agreement import Agreement
+from twoclocks.dissection.twins import compare_twins, twin_pairs
+from twoclocks.dissection.twins_info import NAMES, TwinsInfo
+from twoclocks.experiment.load import Run
+from twoclocks.report.theme import light, style, themed_svg
+from twoclocks.report.why.parts import SMALL, figure_of, line_with_band, on_log, step_axis
+
+MOST = 6  # pairs that a page shows
+DASHES = ("-", (0, (4, 1.5)))  # of A and of B
+CHANCE: dict[str, Any] = {"linestyle": (0, (1, 2)), "linewidth": 1.1}
+CLOCKS = (("rule", "τ_rule"), ("memory", "τ_mem"))
+Panel = Callable[[Any, TwinsInfo], None]
+
+
+@dataclass(frozen=True)
+class TwinsSection:
+    title: str
+    figure: str  # SVG
+    sentences: list[str]
+
+
+@dataclass(frozen=True)
+class TwinsChapter:
+    sections: list[TwinsSection]
+    more: int  # pairs that are not shown
+
+
+def twins_chapter(runs: Sequence[Run], infos: Sequence[TwinsInfo] | None = None) -> TwinsChapter | None:
+    """``infos``, or all twins among the runs, by their kept samples and what is remembered of their outputs."""
+    import matplotlib
+
+    more = 0
+    if infos is None:
+        pairs = twin_pairs(runs)
+        more = max(0, len(pairs) - MOST)
+        infos = [info for a, b in pairs[:MOST] if (info := known_twins(a, b)) is not None]
+    sections = []
+    for number, info in enumerate(infos, start=1):
+        with matplotlib.rc_context(style()):
+            figure = themed_svg(draw(info), salt=f"twins{number}")
+        sections.append(TwinsSection(" and ".join(info.labels), figure, info.sentences()))
+    return TwinsChapter(sections, more) if sections else None
+
+
+def known_twins(a: Run, b: Run) -> TwinsInfo | None:
+    """What can be said without loading weights; None before both have an evaluation with samples."""
+    try:
+        return compare_twins(a, b, only_remembered=True)
+    except UserError:
+        return None
+
+
+def draw(info: TwinsInfo) -> Any:
+    panels: list[Panel] = [draw_samples, draw_copies, draw_distance]
+    if info.outputs is not None:
+        panels.insert(1, draw_outputs)
+    columns = 3 if len(panels) == 3 else 2
+    rows = len(panels) // columns
+    figure = figure_of(3.5 * columns if columns == 3 else 9.6, 3.6 * rows)
+    for panel, axis in zip(panels, figure.subplots(rows, columns, squeeze=False).flat, strict=True):
+        panel(axis, info)
+        step_axis(axis, info.steps)
+        mark_both(axis, info)
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, **SMALL)
+    return figure
+
+
+def draw_samples(axis: Any, info: TwinsInfo) -> None:
+    """Agreement of samples from the same noise."""
+    found, x = info.samples, on_log(info.steps)
+    what = "cosine" if info.images else "equal tokens"
+    line_with_band(axis, x, 1 - found.mean, 1 - found.high, 1 - found.low, light("ink"), label=what)
+    axis.plot(x, 1 - found.chance, color=light("ink"), label=f"{what}, by chance", **CHANCE)
+    line_with_band(axis, x, info.same, *info.same_interval(), light("new"), label="identical samples")
+    axis.plot(x, info.same_chance, color=light("new"), label="identical, by chance", **CHANCE)
+    axis.set_title("samples of A and B from the same noise", fontsize=9, pad=32)
+    axis.set_ylabel("agreement")
+    axis.set_ylim(min(-0.03, float((1 - found.chance).min()) - 0.03), 1.03)
+    mark_parting(axis, found)
+
+
+def draw_outputs(axis: Any, info: TwinsInfo) -> None:
+    """Distance of the probabilities of tokens."""
+    found = info.outputs
+    assert found is not None
+    x = on_log(found.steps)
+    line_with_band(axis, x, found.mean, found.low, found.high, light("ink"), label="same string")
+    axis.plot(x, found.chance, color=light("ink"), label="by chance (different strings)", **CHANCE)
+    axis.set_title(f"outputs of A and B on {info.strings:,} strings of neither set", fontsize=9, pad=32)
+    axis.set_ylabel("Hellinger distance")
+    axis.set_ylim(bottom=0)
+    mark_parting(axis, found)
+
+
+def draw_copies(axis: Any, info: TwinsInfo) -> None:
+    """Part of the samples that stand in either training set."""
+    low, high = info.copies_interval()
+    for k, name in enumerate(NAMES):
+        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "muted", "the other's")):
+            values = info.copies[:, k, other], low[:, k, other], high[:, k, other]
+            label = f"{name}, of {whose} set"
+            line_with_band(axis, on_log(info.steps), *values, light(colour), linestyle=DASHES[k], label=label)
+    axis.axhline(info.chance, color=light("ink"), label="by chance", **CHANCE)
+    axis.set_title("copies of training samples", fontsize=9, pad=32)
+    axis.set_ylabel("fraction of samples")
+    axis.set_ylim(-0.03, 1.03)
+
+
+def draw_distance(axis: Any, info: TwinsInfo) -> None:
+    """Distance to the nearest sample of either training set."""
+    for k, name in enumerate(NAMES):
+        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "muted", "the other's")):
+            mean, reach = info.distance[:, k, other], 2 * info.distance_error[:, k, other]
+            values, label = (mean, mean - reach, mean + reach), f"{name}, to {whose} set"
+            line_with_band(axis, on_log(info.steps), *values, light(colour), linestyle=DASHES[k], label=label)
+    axis.set_title("nearest training sample", fontsize=9, pad=32)
+    axis.set_ylabel("entries that differ, mean")
+    axis.set_ylim(bottom=0)
+
+
+def mark_parting(axis: Any, found: Agreement) -> None:
+    """The interval in which they surely part."""
+    here = found.parting
+    if here is not None and here.seen:
+        left = max(here.lower, float(on_log(found.steps)[0]))
+        look: dict[str, Any] = {"color": light("muted"), "alpha": 0.28, "linewidth": 0, "zorder": 0}
+        axis.axvspan(left, here.upper, label="they part", **look)
+
+
+def mark_both(axis: Any, info: TwinsInfo) -> None:
+    """The clocks of A and B as bars in two lines above the panel, each as wide as its interval; their open window."""
+    low, high = axis.get_xlim()
+    if info.phases.window is not None:
+        begin, end = info.phases.window
+        axis.axvspan(max(begin, low), min(end, high), color=light("window"), linewidth=0, zorder=-1)
+    place: dict[str, Any] = {"transform": axis.get_xaxis_transform(), "clip_on": False}
+    for line, (name, clocks) in enumerate(zip(NAMES, info.clocks, strict=True)):
+        height = 1.09 - 0.045 * line
+        if clocks is None:
+            continue
+        axis.text(low, height, f"{name} ", fontsize=7, ha="right", va="center", color=light("muted"), **place)
+        for field, label in CLOCKS:
+            onset = getattr(clocks, field)
+            if not onset.seen:
+                continue
+            ends = [max(onset.lower, low), min(onset.upper, high)]
+            axis.plot(ends, [height] * 2, color=light(field), linewidth=4, solid_capstyle="butt", **place)
+            if not line:
+                words = {"fontsize": 7.5, "va": "bottom", "ha": "center", "color": light(field)}
+                axis.text((ends[0] * ends[1]) ** 0.5, height + 0.02, label, **words, **place)
+    axis.set_xlim(low, high)
