@@ -16,5 +16,5 @@ def noise_features(noise: Tensor) -> Tensor:
     Log-odds tell the first levels apart, at which one token in thousands is replaced.
     """
     odds = torch.logit(noise.double(), eps=1e-9).clamp(-FARTHEST, FARTHEST).float()
-    waves = odds[:, None] * odds.new_tensor(FREQUENCIES)
+    waves = torch.stack([odds * frequency for frequency in FREQUENCIES], dim=1)
     return torch.cat([noise[:, None].float(), waves.sin(), waves.cos()], dim=1)
