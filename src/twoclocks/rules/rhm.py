@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import RULES, Array, Rule
 
@@ -131,6 +131,21 @@ class RandomHierarchy(Rule):
 
     def part_counts(self) -> dict[str, int]:
         return {f"layer_{level}": self.strings_below(level) for level in range(1, self.depth + 1)}
+
+    def sample_complexity(self, level: int) -> int:
+        """P*_ℓ = v·m^(ℓ+1): training samples without which the productions of layer ℓ cannot be learned (P2 §4.2).
+
+        >>> RandomHierarchy(depth=3, branching=2, vocabulary=16, synonyms=4).sample_complexity(3)
+        4096
+        """
+        if not 1 <= level <= self.depth:
+            raise UserError(f"level: {level!r} is not allowed; use a layer from 1 to {self.depth}")
+        return int(self.vocabulary * self.synonyms ** (level + 1))
+
+    def milestones(self) -> dict[str, int]:
+        """P2: layer ℓ is learned after about τ*_ℓ = P*_ℓ steps, if there are as many samples; all of it after P*."""
+        levels = range(1, self.depth + 1)
+        return {f"P*_{level}" if level < self.depth else "P*": self.sample_complexity(level) for level in levels}
 
     def log_partition(self, logits: Tensor) -> Tensor:
         return self.upward(logits)[-1].squeeze(1).logsumexp(dim=1)
