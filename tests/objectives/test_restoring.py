@@ -117,7 +117,7 @@ def exact_bound(objective: D3PM, rule: Rule, repeats: int) -> tuple[float, float
     """The mean loss with the rule's exact posterior as the network, and its standard error."""
     network = oracles.restoring_network(oracles.rule_posterior(rule), CORRUPTIONS[objective.corruption], rule.symbols)
     clean = rule.enumerate().flatten(1).repeat(repeats, 1)
-    losses = objective.loss(network, clean, torch.Generator().manual_seed(0)).double()
+    losses = objective.loss(objective.network_of(network), clean, torch.Generator().manual_seed(0)).double()
     return float(losses.mean()), float(losses.std()) / math.sqrt(len(losses))
 
 
@@ -148,7 +148,7 @@ def test_masked_diffusion_is_the_limit_of_absorbing_levels() -> None:
 
 ORACLE_SAMPLERS = [
     ("uniform", D3PM(noise_levels=200, symbols=3)),
-    ("uniform", D3PM(noise_levels=1000, sampler_levels=200, schedule="cosine", symbols=3)),
+    ("uniform", D3PM(noise_levels=1000, sampler_levels=200, schedule="cosine", evidence=False, symbols=3)),
     ("absorbing", D3PM(noise_levels=200, corruption="absorbing", symbols=3)),
     ("absorbing", Masked(sampler_levels=200)),
 ]
@@ -160,7 +160,7 @@ def test_with_belief_propagation_as_the_network_samples_are_valid_and_uniform(
 ) -> None:
     network = oracles.restoring_network(oracles.rule_posterior(GRAMMAR), CORRUPTIONS[corruption], 3)
     noise = objective.draw_noise(2400, (4,), torch.Generator().manual_seed(0))
-    strings = sample(objective, network, noise)
+    strings = sample(objective, objective.network_of(network) if isinstance(objective, D3PM) else network, noise)
     valid = GRAMMAR.is_valid(strings)
     assert float(valid.double().mean()) > 0.97  # two tokens that change in one step do not know of each other
     keys = row_keys(strings[valid], 3)
@@ -185,7 +185,8 @@ def test_a_trained_network_reaches_the_loss_of_the_exact_posterior_and_no_less()
         rows = strings.repeat(16, 1)
         objective.loss(network, rows, torch.Generator().manual_seed(step)).mean().backward()
         optimizer.step()
-    oracle = oracles.restoring_network(oracles.rule_posterior(rule), oracles.UniformNoise, 4)
+    assert isinstance(objective, D3PM)
+    oracle = objective.network_of(oracles.restoring_network(oracles.rule_posterior(rule), oracles.UniformNoise, 4))
     rows = strings.repeat(2000, 1)
     with torch.no_grad():
         losses = [objective.loss(one, rows, torch.Generator().manual_seed(10**6)).double() for one in (network, oracle)]
@@ -228,6 +229,20 @@ def test_levels_are_uniform_and_spread_over_the_rows() -> None:
     for seed in range(5):
         levels = objective.draw(clean, torch.Generator().manual_seed(seed))[0]
         assert torch.bincount(levels, minlength=11).tolist() == [0] + [4] * 10
+
+
+def test_a_network_that_says_nothing_knows_the_symbols_and_no_rule() -> None:
+    """With the tokens' own evidence added, silence is the ideal answer for independent uniform symbols."""
+    objective = D3PM(noise_levels=300, symbols=5)
+    clean = torch.randint(5, (4000, 3), generator=torch.Generator().manual_seed(1))
+    silent = objective.loss(
+        lambda tokens, noise: torch.zeros(*tokens.shape, 5), clean, torch.Generator().manual_seed(2)
+    )
+    oracle = objective.network_of(oracles.restoring_network(oracles.cube_posterior, oracles.UniformNoise, 5))
+    ideal = objective.loss(oracle, clean, torch.Generator().manual_seed(2))
+    assert torch.allclose(silent, ideal, atol=1e-3)
+    error = float(silent.std()) / math.sqrt(len(silent))
+    assert float(silent.mean()) == pytest.approx(math.log(5), abs=0.01 + 4 * error)
 
 
 def test_the_vocabulary_is_the_rules() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
@@ -18,7 +20,7 @@ from twoclocks.evaluation import Outcome
 from twoclocks.evaluation.states import STATES, states_of
 from twoclocks.experiment import Run, load_settings
 from twoclocks.experiment import run as train
-from twoclocks.report.curves import curves_data, draw_curves
+from twoclocks.report.curves import Curve, Milestone, curves_data, draw_curves, milestones_within
 from twoclocks.report.page import chapter, render, verdict_sentence, write_report
 from twoclocks.report.strip import MARKS, strip_data
 from twoclocks.report.theme import COLOURS, themed_svg
@@ -200,3 +202,34 @@ def test_rules_with_several_kinds_of_pieces_show_each(tmp_path: Path) -> None:
     for kind in ("row", "column", "block"):
         assert np.array_equal(shown[f"valid {kind}s"], done.metrics()[f"{kind}_accuracy"])
     draw_curves([info])
+
+
+def test_milestones_within_the_steps_are_drawn_and_no_labels_collide(tiny_dit: Run) -> None:
+    steps = np.geomspace(10, 10_000, 30)
+    expected = {"P*_1": 9, "P*_2": 100, "P*_3": 120, "P*_4": 120, "P*_5": 150, "P*_6": 900, "P*": 20_000}
+    found = milestones_within(expected, steps)
+    assert [(one.label, one.step) for one in found] == [
+        *(("P*_2", 100.0), ("P*_3 = P*_4", 120.0), ("P*_5", 150.0), ("P*_6", 900.0)),
+    ]
+    clocks = Clocks(Onset(80, 130, "observed"), Onset(110, 160, "observed"))
+    curve = Curve("valid", "rule", np.linspace(0, 1, 30))
+    info = replace(
+        curves_data(tiny_dit), steps=steps, fractions=(curve,), losses=(curve,), milestones=found, clocks=clocks
+    )
+    figure = draw_curves([info, info])
+    FigureCanvasAgg(figure).draw()
+    axis = figure.axes[0]
+    dashed = {line.get_xdata()[0] for line in axis.lines if len(line.get_xdata()) == 2 and line.get_linewidth() == 0.8}
+    assert dashed == {100.0, 120.0, 150.0, 900.0}
+    titles = [text for text in (axis.title, axis._left_title) if text.get_text()]
+    boxes = [text.get_window_extent() for text in [*axis.texts, *titles]]
+    assert len(boxes) == 7  # two clocks, four milestones, the title
+    for one, other in itertools.combinations(boxes, 2):
+        assert not one.overlaps(other), (one, other)
+
+
+def test_rules_without_a_theory_have_no_milestones(tiny_dit: Run, page: str) -> None:
+    assert curves_data(tiny_dit).milestones == () and "when theory expects" not in page
+    one = chapter(tiny_dit, 1)
+    marked = replace(one, curves=replace(one.curves, milestones=(Milestone("P*_1", 30.0),)))
+    assert "(P*_1: step 30)" in " ".join(render([marked], None).split())

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from twoclocks.rules import RandomHierarchy
+from twoclocks.core.errors import UserError
+from twoclocks.rules import RULES, RandomHierarchy
 from twoclocks.rules.base import Rule
 from twoclocks.testing import check_rule
 
@@ -98,3 +99,18 @@ def test_counts_of_the_paper(parameters: tuple[int, int, int, int], count: int) 
     rule = RandomHierarchy(depth=depth, branching=branching, vocabulary=vocabulary, synonyms=synonyms)
     assert rule.count() == count
     assert rule.part_counts()["layer_1"] == vocabulary * synonyms
+
+
+def test_milestones_are_the_sample_complexities_of_the_paper() -> None:
+    rule = RandomHierarchy(depth=3, branching=2, vocabulary=16, synonyms=4)
+    assert rule.milestones() == {"P*_1": 256, "P*_2": 1024, "P*": 4096}  # P2: P* ≈ 4,096
+    deep = RandomHierarchy(depth=5, branching=2, vocabulary=16, synonyms=3)
+    assert deep.milestones()["P*"] == deep.sample_complexity(5) == 16 * 3**6  # P2: about 10^4
+    assert list(deep.milestones()) == ["P*_1", "P*_2", "P*_3", "P*_4", "P*"]
+    for level in (0, 6):
+        with pytest.raises(UserError, match="layer from 1 to 5"):
+            deep.sample_complexity(level)
+
+
+def test_other_rules_have_no_milestones() -> None:
+    assert RULES.create("parity", length=12, group=3).milestones() == {}

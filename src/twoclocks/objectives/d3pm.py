@@ -47,6 +47,9 @@ class D3PM(Objective):
     )
     noise_levels: int = setting(1000, "levels T of the corruption", at_least=1, at_most=10**6)
     sampler_levels: int | None = setting(None, "levels that the sampler visits, evenly chosen; all T", at_least=1)
+    evidence: bool = setting(
+        True, "add the log-likelihood of each noisy token to the network's logits, so that it learns only the others'"
+    )
     auxiliary: float = setting(0.0, "weight of the cross-entropy of clean tokens beside the bound", at_least=0)
     symbols: int | None = setting(None, "size of the vocabulary; the rule's", at_least=2)
 
@@ -83,7 +86,7 @@ class D3PM(Objective):
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         tokens, before, now = self.corrupt(clean, *drawn)
-        logits = network(tokens, (1 - now.squeeze(1)).float()).float()
+        logits = self.restored(network)(tokens, (1 - now.squeeze(1)).float())
         terms = self.transitions.divergence(clean, tokens, logits, before, now)
         loss = self.noise_levels * terms.mean(dim=1)
         if self.auxiliary:
@@ -94,7 +97,29 @@ class D3PM(Objective):
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_t) of every token (n, length, symbols)."""
         tokens, _, now = self.corrupt(clean, *drawn)
-        return network(tokens, (1 - now.squeeze(1)).float()).float().softmax(dim=-1)
+        return self.restored(network)(tokens, (1 - now.squeeze(1)).float()).softmax(dim=-1)
+
+    def restored(self, network: Network) -> Network:
+        """The network with the evidence of each token itself added to what it says: logits of p(x_0 | x_t)."""
+
+        def restore(tokens: Tensor, noise: Tensor) -> Tensor:
+            said = network(tokens, noise).float()
+            if not self.evidence:
+                return said
+            return said + self.transitions.likelihood(tokens, said, 1 - noise.double()[:, None])
+
+        return restore
+
+    def network_of(self, restorer: Network) -> Network:
+        """The network whose ``restored`` form is the given one: lets an exact oracle take a network's place."""
+
+        def network(tokens: Tensor, noise: Tensor) -> Tensor:
+            logits = restorer(tokens, noise).float()
+            if not self.evidence:
+                return logits
+            return logits - self.transitions.likelihood(tokens, logits, 1 - noise.double()[:, None])
+
+        return network
 
     def corrupt(self, clean: Tensor, levels: Tensor, chosen: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy tokens at some levels (n,), and the survivals (n, 1) one level before and there."""
@@ -118,7 +143,7 @@ class D3PM(Objective):
 
     def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
         now, before = (float(self.survival()[self.visited(step)]) for step in (level, level + 1))
-        return one_step_back(network, self.transitions, state, level + 1, now, before)
+        return one_step_back(self.restored(network), self.transitions, state, level + 1, now, before)
 
     def finish(self, state: Noisy) -> Tensor:
         return state.tokens

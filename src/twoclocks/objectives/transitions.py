@@ -36,6 +36,10 @@ class Transitions(ABC):
         """p(x_s | x_t): probabilities (n, length, outcomes); an outcome behind the symbols is the mask."""
 
     @abstractmethod
+    def likelihood(self, tokens: Tensor, logits: Tensor, survival: Tensor) -> Tensor:
+        """log q(x_t | x_0 = a) of the tokens, along a, in the shape of ``logits``; up to a constant a token."""
+
+    @abstractmethod
     def prior(self, uniform: Tensor, symbols: int) -> Tensor:
         """Tokens when all is forgotten, from uniform numbers (n, length)."""
 
@@ -67,18 +71,16 @@ class Uniform(Transitions):
         p(b) = q(c | b) Σ_a q(b | a) p(a)/q(c | a), where q(y | x) = α [y = x] + (1 − α)/symbols.
         """
         symbols = belief.shape[-1]
-        same = functional.one_hot(tokens, symbols).bool()
-
-        def arrival(survival: Tensor) -> Tensor:
-            """log q(c | x), read along x."""
-            other = (1 - survival[..., None]) / symbols
-            kept, lost = (survival[..., None] + other).log(), other.log()
-            return torch.where(same, kept.to(belief), lost.to(belief))
-
-        ratio = belief - arrival(now)
+        ratio = belief - self.likelihood(tokens, belief, now)
         total = ratio.logsumexp(dim=-1, keepdim=True)
         stay, change = before[..., None].log().to(belief), ((1 - before[..., None]) / symbols).log().to(belief)
-        return arrival(now / before) + torch.logaddexp(stay + ratio, change + total)
+        return self.likelihood(tokens, belief, now / before) + torch.logaddexp(stay + ratio, change + total)
+
+    def likelihood(self, tokens: Tensor, logits: Tensor, survival: Tensor) -> Tensor:
+        same = functional.one_hot(tokens, logits.shape[-1]).bool()
+        other = (1 - survival[..., None]) / logits.shape[-1]
+        kept, lost = (survival[..., None] + other).log(), other.log()
+        return torch.where(same, kept.to(logits), lost.to(logits))
 
 
 class Absorbing(Transitions):
@@ -89,6 +91,10 @@ class Absorbing(Transitions):
 
     def prior(self, uniform: Tensor, symbols: int) -> Tensor:
         return torch.full_like(uniform, MASK, dtype=torch.int64)
+
+    def likelihood(self, tokens: Tensor, logits: Tensor, survival: Tensor) -> Tensor:
+        """A mask says nothing, and nobody asks about the others."""
+        return torch.zeros_like(logits)
 
     def divergence(self, clean: Tensor, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
         return self.revealed(before, now).to(logits) * masked_surprise(clean, tokens, logits)

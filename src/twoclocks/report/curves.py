@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from twoclocks.experiment.load import Columns, Run
 from twoclocks.report.theme import light, style
 
 Floats = npt.NDArray[np.float64]
+LETTER = 0.017  # width of a letter of a milestone's label, in parts of the axis
 LEGEND = {"fontsize": 8, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.3}
 
 
@@ -40,6 +41,14 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Milestone:
+    """When a theory expects a part of the rule to be learned."""
+
+    label: str
+    step: float
+
+
+@dataclass(frozen=True)
 class CurvesInfo:
     """All that the figure shows."""
 
@@ -51,6 +60,7 @@ class CurvesInfo:
     thresholds: tuple[Level, ...]
     losses: tuple[Curve, ...]
     clocks: Clocks
+    milestones: tuple[Milestone, ...] = ()  # within the steps
 
     @property
     def new_in_window(self) -> float | None:
@@ -103,7 +113,17 @@ def curves_data(run: Run) -> CurvesInfo:
         thresholds,
         losses,
         clocks,
+        milestones_within(settings.rule.milestones(), columns["step"]),
     )
+
+
+def milestones_within(expected: Mapping[str, int], steps: Floats) -> tuple[Milestone, ...]:
+    """In order of time; those that fall on one step share a mark."""
+    names: dict[int, list[str]] = {}
+    for name, step in sorted(expected.items(), key=lambda item: item[1]):
+        if len(steps) and steps[0] <= step <= steps[-1]:
+            names.setdefault(step, []).append(name)
+    return tuple(Milestone(" = ".join(same), float(step)) for step, same in names.items())
 
 
 def part_curves(run: Run, columns: Columns) -> list[Curve]:
@@ -130,12 +150,14 @@ def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
             draw_fractions(axes[0, column], info)
             draw_losses(axes[1, column], info)
             if len(infos) > 1:
-                axes[0, column].set_title(info.title, loc="left", fontweight="bold", pad=26)
+                pad = 26 + 11 * (1 + max(tiers(info), default=-1))
+                axes[0, column].set_title(info.title, loc="left", fontweight="bold", pad=pad)
         return figure
 
 
 def draw_fractions(axis: Any, info: CurvesInfo) -> None:
     shade_clocks(axis, info, labelled=True)
+    mark_milestones(axis, info, labelled=True)
     for curve in info.fractions:
         look = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
         axis.plot(info.steps, curve.values, label=curve.label, **look)
@@ -154,6 +176,7 @@ def draw_losses(axis: Any, info: CurvesInfo) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     shade_clocks(axis, info, labelled=False)
+    mark_milestones(axis, info, labelled=False)
     for curve in info.losses:
         axis.plot(info.steps, curve.values, linestyle=curve.dash, color=light(curve.colour), label=curve.label)
     axis.set(xscale="log", yscale="log", xlabel="training step", ylabel="loss on")
@@ -182,3 +205,28 @@ def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
         if labelled:
             place = {"ha": "center", "va": "bottom", "fontsize": 8, "transform": axis.get_xaxis_transform()}
             axis.text(float(np.sqrt(lower * onset.upper)), height, f"{label} {onset}", color=light(colour), **place)
+
+
+def mark_milestones(axis: Any, info: CurvesInfo, labelled: bool) -> None:
+    """Thin dashes; their labels stand above those of the clocks."""
+    place = {"ha": "center", "va": "bottom", "fontsize": 7.5, "transform": axis.get_xaxis_transform()}
+    for milestone, tier in zip(info.milestones, tiers(info), strict=True):
+        axis.axvline(milestone.step, color=light("muted"), linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
+        if labelled:
+            axis.text(milestone.step, 1.13 + 0.05 * tier, milestone.label, color=light("muted"), **place)
+
+
+def tiers(info: CurvesInfo) -> list[int]:
+    """The height of each milestone's label: as low as it can stand without touching one further left."""
+    if not info.milestones:
+        return []
+    span = float(np.log(info.steps[-1] / info.steps[0])) or 1.0
+    ends: list[float] = []  # of the last label in each tier, in parts of the axis
+    found = []
+    for milestone in info.milestones:
+        middle = float(np.log(milestone.step / info.steps[0])) / span
+        half = LETTER * len(milestone.label) / 2
+        tier = next((k for k, end in enumerate(ends) if end < middle - half), len(ends))
+        ends[tier : tier + 1] = [middle + half]
+        found.append(tier)
+    return found

@@ -14,8 +14,10 @@ from twoclocks.dissection.looks import Dissection, known_dissection
 from twoclocks.dissection.twins_info import TwinsInfo
 from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
+from twoclocks.experiment.phases import Phases, phases_of
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
 from twoclocks.report.laws import LawInfo, draw_laws, law_data
+from twoclocks.report.phases import draw_phases, draw_verdicts
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
@@ -77,8 +79,8 @@ def write_report(
     path = Path(path)
     check_page(path)
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
-    laws = law_chapter(runs)
-    write_atomic(path, render(chapters, laws, twins_chapter(runs, twins)).encode())
+    page = render(chapters, law_chapter(runs), phase_chapter(runs), twins_chapter(runs, twins))
+    write_atomic(path, page.encode())
     with matplotlib.rc_context(style()):
         draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
     return path
@@ -128,6 +130,26 @@ def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
     return LawChapter(infos, refused, themed_svg(draw_laws(infos), salt="laws") if infos else "")
 
 
+@dataclass(frozen=True)
+class PhaseChapter:
+    """Which phase runs of different sizes are in, and when."""
+
+    info: Phases
+    figure: str
+    verdicts: str  # a second figure, where the runs differ in more than their size
+
+
+def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
+    try:
+        info = phases_of(runs)
+    except UserError:  # nothing was evaluated: the chapters of the runs say so
+        return None
+    if not info.several_sizes:
+        return None
+    verdicts = themed_svg(draw_verdicts(info), salt="verdicts") if len(info.groups) > 1 else ""
+    return PhaseChapter(info, themed_svg(draw_phases(info), salt="phases"), verdicts)
+
+
 def metric_rows(run: Run) -> list[MetricRow]:
     last = {name: values[-1] for name, values in run.metrics().items()}
 
@@ -162,7 +184,12 @@ def verdict_sentence(one: Chapter) -> str:
     return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
 
 
-def render(chapters: Sequence[Chapter], laws: LawChapter | None, twins: TwinsChapter | None = None) -> str:
+def render(
+    chapters: Sequence[Chapter],
+    laws: LawChapter | None,
+    phases: PhaseChapter | None = None,
+    twins: TwinsChapter | None = None,
+) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -176,4 +203,5 @@ def render(chapters: Sequence[Chapter], laws: LawChapter | None, twins: TwinsCha
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()
     page = environment.get_template("report.html")
-    return page.render(chapters=chapters, laws=laws, twins=twins, marks=MARKS, day=day, night=night)
+    together = {"laws": laws, "phases": phases, "twins": twins}
+    return page.render(chapters=chapters, **together, marks=MARKS, day=day, night=night)

@@ -124,6 +124,13 @@ class Rule(Settings):
         """Probability that an array of uniform symbols is one of n training rows."""
         return float(n / self.symbols ** math.prod(self.shape))
 
+    def milestones(self) -> dict[str, int]:
+        """After how many training samples, or steps, a theory expects parts of the rule to be learned: {name: number}.
+
+        Nothing, where there is no such theory. They are drawn beside what was measured and decide nothing.
+        """
+        return {}
+
     def empty(self, n: int) -> Tensor:
         return torch.zeros((n, *self.shape), dtype=torch.int64)
 

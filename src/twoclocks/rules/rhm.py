@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import RULES, Array, Rule
 
@@ -109,17 +109,26 @@ class RandomHierarchy(Rule):
 
     def parse(self, x: Tensor) -> list[Tensor]:
         """The symbol of every node at levels 0 … depth, (n, nodes) each; −1 where the leaves have no derivation."""
-        x = self.as_samples(x)
-        nodes = x.long()
-        levels = [torch.where((nodes >= 0) & (nodes < self.vocabulary), nodes, -1)]
+        used = self.productions_used(x)
+        return [self.leaves(x), *(production.div(self.synonyms, rounding_mode="floor") for production in used)]
+
+    def productions_used(self, x: Tensor) -> list[Tensor]:
+        """The production at every node of levels 1 … depth, symbol·synonyms + synonym, (n, nodes) each; −1: none."""
+        symbols, found = self.leaves(x), []
         for level, table in enumerate(self.productions, start=1):
-            strings = levels[-1].reshape(len(x), self.nodes(level), self.branching)
-            codes = (strings * self.place_values.to(x.device)).sum(dim=2)
-            known, order = (table * self.place_values).sum(dim=2).flatten().to(x.device).sort()
+            strings = symbols.reshape(len(symbols), self.nodes(level), self.branching)
+            codes = (strings * self.place_values.to(symbols.device)).sum(dim=2)
+            known, order = (table * self.place_values).sum(dim=2).flatten().to(symbols.device).sort()
             place = torch.searchsorted(known, codes).clamp(max=len(known) - 1)
-            found = (known[place] == codes) & (strings >= 0).all(dim=2)
-            levels.append(torch.where(found, order[place] // self.synonyms, -1))
-        return levels
+            fits = (known[place] == codes) & (strings >= 0).all(dim=2)
+            found.append(torch.where(fits, order[place], -1))
+            symbols = found[-1].div(self.synonyms, rounding_mode="floor")  # −1 stays −1
+        return found
+
+    def leaves(self, x: Tensor) -> Tensor:
+        """The string itself; −1 where an entry is no symbol."""
+        nodes = self.as_samples(x).long()
+        return torch.where((nodes >= 0) & (nodes < self.vocabulary), nodes, -1)
 
     def count(self) -> int:
         return self.strings_below(self.depth)
@@ -131,6 +140,21 @@ class RandomHierarchy(Rule):
 
     def part_counts(self) -> dict[str, int]:
         return {f"layer_{level}": self.strings_below(level) for level in range(1, self.depth + 1)}
+
+    def sample_complexity(self, level: int) -> int:
+        """P*_ℓ = v·m^(ℓ+1): training samples without which the productions of layer ℓ cannot be learned (P2 §4.2).
+
+        >>> RandomHierarchy(depth=3, branching=2, vocabulary=16, synonyms=4).sample_complexity(3)
+        4096
+        """
+        if not 1 <= level <= self.depth:
+            raise UserError(f"level: {level!r} is not allowed; use a layer from 1 to {self.depth}")
+        return int(self.vocabulary * self.synonyms ** (level + 1))
+
+    def milestones(self) -> dict[str, int]:
+        """P2: layer ℓ is learned after about τ*_ℓ = P*_ℓ steps, if there are as many samples; all of it after P*."""
+        levels = range(1, self.depth + 1)
+        return {f"P*_{level}" if level < self.depth else "P*": self.sample_complexity(level) for level in levels}
 
     def log_partition(self, logits: Tensor) -> Tensor:
         return self.upward(logits)[-1].squeeze(1).logsumexp(dim=1)

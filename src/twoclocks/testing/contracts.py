@@ -37,6 +37,9 @@ def check_rule(rule: Rule) -> None:
         f"support() {rule.support()} must lie between 1 and count() {rule.count()}"
     )
     assert math.isclose(rule.copy_chance(1), 1 / rule.support()), "copy_chance(1) must be 1 / support()"
+    assert all(name and isinstance(at, int) and at > 0 for name, at in rule.milestones().items()), (
+        "milestones() must say a whole number above 0 for every name"
+    )
     check_partition(rule)
     if rule.symbols ** math.prod(rule.shape) <= TRIED:
         check_by_trying_all(rule)

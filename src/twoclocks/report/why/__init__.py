@@ -8,7 +8,7 @@ from typing import Any
 
 from twoclocks.dissection import Dissection, Info
 from twoclocks.report.theme import style, themed_svg
-from twoclocks.report.why import approach, basin, field, groups, positions, raster, spectrum, trajectories
+from twoclocks.report.why import approach, basin, field, groups, positions, productions, raster, spectrum, trajectories
 from twoclocks.report.why.film import Film
 
 
@@ -25,6 +25,7 @@ DRAWINGS = {  # in the order of the page: what happens, how near it comes, why
     "raster": Drawing("The fate of every noise", raster.draw, raster.film),
     "approach": Drawing("The approach to the training set", approach.draw),
     "groups": Drawing("Known parts, new wholes", groups.draw),
+    "productions": Drawing("Productions: as often and as independent as true samples", productions.draw),
     "spectrum": Drawing("The loss by noise scale, between exact floors", spectrum.draw),
     "field": Drawing("The field around a training sample", field.draw, field.film),
     "basin": Drawing("Basins: how far a training sample reaches", basin.draw),
