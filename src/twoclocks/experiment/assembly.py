@@ -145,6 +145,7 @@ class Experiment:
             kept["weights"] = self.weights()
         return row, kept
 
+    @torch.no_grad()
     def losses(self) -> dict[str, float]:
         """Mean loss on every split, and the standard error of held-out minus training loss."""
         found = {}

@@ -7,8 +7,8 @@ variational bound of −log p(x) in nats a token, all terms of it exact. (The pr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import ClassVar, Literal, Self
+from functools import cache, partial
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -25,10 +25,27 @@ from twoclocks.objectives.transitions import Absorbing, Transitions, Uniform
 TRANSITIONS: dict[str, Transitions] = {"uniform": Uniform(), "absorbing": Absorbing()}
 
 
+class Table(NamedTuple):
+    """What is to be known of every level 0 … T."""
+
+    survival: Tensor  # (T + 1,), float64
+    pairs: Tensor  # (T + 1, numbers): of each level and the one before it; level 0 has none
+
+    def on(self, device: torch.device) -> Table:
+        """The table on another device, made there once: a captured step cannot bring it along."""
+        return self if device.type == "cpu" else moved(self.survival, self.pairs, device)
+
+
 @cache
-def survival_table(schedule: str, levels: int, device: str) -> Tensor:
-    """Made once for a device: a captured step cannot bring it there."""
-    return SCHEDULES[schedule].levels(levels).to(device)
+def moved(survival: Tensor, pairs: Tensor, device: torch.device) -> Table:
+    return Table(survival.to(device), pairs.to(device))
+
+
+@cache
+def table_of(corruption: str, schedule: str, levels: int, symbols: int) -> Table:
+    survival = SCHEDULES[schedule].levels(levels)
+    pairs = TRANSITIONS[corruption].pair(survival[:-1], survival[1:], symbols)
+    return Table(survival, torch.cat([torch.full_like(pairs[:1], torch.nan), pairs]))
 
 
 @OBJECTIVES.register("d3pm")
@@ -73,10 +90,6 @@ class D3PM(Objective):
             raise SettingError("objective.symbols", None, "say how many symbols there are, or use fitted(symbols)")
         return self.symbols
 
-    def survival(self, device: torch.device | str = "cpu") -> Tensor:
-        """α at levels 0 … T, float64."""
-        return survival_table(self.schedule, self.noise_levels, str(device))
-
     def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Levels 1 … T (n,), spread evenly over the rows, and two uniform numbers a token."""
         times = spread(len(clean), generator, clean.device)
@@ -85,47 +98,46 @@ class D3PM(Objective):
         return levels, chosen, other
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
-        tokens, before, now = self.corrupt(clean, *drawn)
-        logits = self.restored(network)(tokens, (1 - now.squeeze(1)).float())
-        terms = self.transitions.divergence(clean, tokens, logits, before, now)
-        loss = self.noise_levels * terms.mean(dim=1)
+        tokens, survival = self.corrupt(clean, *drawn)
+        message = self.message(network, tokens, survival)
+        pairs = self.table.on(clean.device).pairs[drawn[0]]
+        loss = self.noise_levels * self.transitions.divergence(clean, tokens, message, pairs).mean(dim=1)
         if self.auxiliary:
-            surprise = functional.cross_entropy(logits.transpose(1, 2), clean, reduction="none")
+            belief = message + self.transitions.likelihood(tokens, survival, self.vocabulary)
+            surprise = functional.cross_entropy(belief.transpose(1, 2), clean, reduction="none")
             loss = loss + self.auxiliary * surprise.mean(dim=1)
         return loss
 
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_t) of every token (n, length, symbols)."""
-        tokens, _, now = self.corrupt(clean, *drawn)
-        return self.restored(network)(tokens, (1 - now.squeeze(1)).float()).softmax(dim=-1)
+        tokens, survival = self.corrupt(clean, *drawn)
+        likelihood = self.transitions.likelihood(tokens, survival, self.vocabulary)
+        return (self.message(network, tokens, survival) + likelihood).softmax(dim=-1)
 
-    def restored(self, network: Network) -> Network:
-        """The network with the evidence of each token itself added to what it says: logits of p(x_0 | x_t)."""
-
-        def restore(tokens: Tensor, noise: Tensor) -> Tensor:
-            said = network(tokens, noise).float()
-            if not self.evidence:
-                return said
-            return said + self.transitions.likelihood(tokens, said, 1 - noise.double()[:, None])
-
-        return restore
+    def message(self, network: Network, tokens: Tensor, survival: Tensor) -> Tensor:
+        """What the other tokens say about each one (n, length, symbols), at survivals (n, 1) or (1, 1)."""
+        said = network(tokens, (1 - survival[:, 0]).float()).float()
+        return said if self.evidence else said - self.transitions.likelihood(tokens, survival, self.vocabulary)
 
     def network_of(self, restorer: Network) -> Network:
-        """The network whose ``restored`` form is the given one: lets an exact oracle take a network's place."""
+        """The network by which p(x_0 | x_t) is what ``restorer`` says: lets an exact oracle take a network's place."""
 
         def network(tokens: Tensor, noise: Tensor) -> Tensor:
             logits = restorer(tokens, noise).float()
             if not self.evidence:
                 return logits
-            return logits - self.transitions.likelihood(tokens, logits, 1 - noise.double()[:, None])
+            return logits - self.transitions.likelihood(tokens, 1 - noise.double()[:, None], self.vocabulary)
 
         return network
 
-    def corrupt(self, clean: Tensor, levels: Tensor, chosen: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Noisy tokens at some levels (n,), and the survivals (n, 1) one level before and there."""
-        table = self.survival(clean.device)
-        before, now = table[levels - 1, None], table[levels, None]
-        return self.transitions.corrupted(clean, now, chosen, other, self.vocabulary), before, now
+    def corrupt(self, clean: Tensor, levels: Tensor, chosen: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+        """Noisy tokens at some levels (n,), and the survivals (n, 1) there."""
+        survival = self.table.on(clean.device).survival[levels, None]
+        return self.transitions.corrupted(clean, survival, chosen, other, self.vocabulary), survival
+
+    @property
+    def table(self) -> Table:
+        return table_of(self.corruption, self.schedule, self.noise_levels, self.vocabulary)
 
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         return seeds(n, shape, generator)
@@ -142,8 +154,10 @@ class D3PM(Objective):
         return Noisy(self.transitions.prior(uniforms(noise, 0), self.vocabulary), noise)
 
     def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
-        now, before = (float(self.survival()[self.visited(step)]) for step in (level, level + 1))
-        return one_step_back(self.restored(network), self.transitions, state, level + 1, now, before)
+        survival = self.table.survival
+        now, before = (survival[None, self.visited(step)] for step in (level, level + 1))
+        pair = self.transitions.pair(before, now, self.vocabulary)
+        return one_step_back(partial(self.message, network), self.transitions, state, level + 1, float(now), pair)
 
     def finish(self, state: Noisy) -> Tensor:
         return state.tokens

@@ -8,6 +8,7 @@ token.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -45,14 +46,13 @@ class Masked(Objective):
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         tokens, now = self.corrupt(clean, *drawn)
-        logits = network(tokens, 1 - now).float()
         weight = self.chosen_schedule.rate(drawn[0]) / (1 - now)
-        return weight * masked_surprise(clean, tokens, logits).mean(dim=1)
+        return weight * masked_surprise(clean, tokens, self.message(network, tokens, now[:, None])).mean(dim=1)
 
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_u) of every token (n, length, symbols)."""
         tokens, now = self.corrupt(clean, *drawn)
-        return network(tokens, 1 - now).float().softmax(dim=-1)
+        return self.message(network, tokens, now[:, None]).softmax(dim=-1)
 
     def corrupt(self, clean: Tensor, times: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens with masks, and the survival (n,) at their times."""
@@ -71,8 +71,12 @@ class Masked(Objective):
 
     def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
         survival = self.chosen_schedule.levels(self.sampler_levels)
-        now, before = (float(survival[self.sampler_levels - step]) for step in (level, level + 1))
-        return one_step_back(network, Absorbing(), state, level + 1, now, before)
+        now, before = (survival[None, self.sampler_levels - step] for step in (level, level + 1))
+        pair = Absorbing().pair(before, now, symbols=0)
+        return one_step_back(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)
+
+    def message(self, network: Network, tokens: Tensor, survival: Tensor) -> Tensor:
+        return network(tokens, (1 - survival[:, 0]).float()).float()
 
     def finish(self, state: Noisy) -> Tensor:
         return state.tokens

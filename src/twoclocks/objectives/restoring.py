@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from twoclocks.objectives.base import Network
 from twoclocks.objectives.randomness import pick, uniforms
 from twoclocks.objectives.transitions import MASK, Transitions
 
@@ -27,10 +27,20 @@ def spread(n: int, generator: torch.Generator, device: torch.device) -> Tensor:
 
 
 def one_step_back(
-    network: Network, transitions: Transitions, state: Noisy, count: int, now: float, before: float
+    message: Callable[[Tensor, Tensor], Tensor],
+    transitions: Transitions,
+    state: Noisy,
+    count: int,
+    now: float,
+    pair: Tensor,
 ) -> Noisy:
-    """From survival ``now`` to ``before``, by the ``count``-th uniform number of every token."""
-    survivals = (torch.full((1, 1), value, dtype=torch.float64, device=state.words.device) for value in (before, now))
-    logits = network(state.tokens, torch.full((1,), 1 - now, device=state.words.device)).float()
-    found = pick(transitions.step_back(state.tokens, logits, *survivals), uniforms(state.words, count))
-    return Noisy(torch.where(found == logits.shape[-1], MASK, found), state.words)
+    """From survival ``now`` to the one before, a ``pair`` of levels, by the ``count``-th uniform number of each token.
+
+    ``message`` maps tokens and survivals (1, 1) to what the other tokens say about each one.
+    """
+    device = state.words.device
+    survival = torch.full((1, 1), now, dtype=torch.float64, device=device)
+    numbers = torch.stack([torch.full((1,), float(number), device=device) for number in pair.flatten()], dim=1)
+    said = message(state.tokens, survival)
+    found = pick(transitions.step_back(state.tokens, said, numbers), uniforms(state.words, count))
+    return Noisy(torch.where(found == said.shape[-1], MASK, found), state.words)

@@ -4,6 +4,9 @@ Times s < t have survival probabilities α_s > α_t. Given the clean token x_0 a
 posterior q(x_s | x_t, x_0). A network that says p(x_0 | x_t) thereby says p(x_s | x_t) = Σ q(x_s | x_t, x_0)
 p(x_0 | x_t), and the variational bound is a sum of Kullback–Leibler divergences between the two, one for each pair of
 levels.
+
+Beliefs come as messages: log p(x_0 = a | x_t) − log q(x_t | a), what all other tokens say about one (any constant may
+be added). Bayes' rule then needs nothing but the message and a few numbers for each pair of levels.
 """
 
 from __future__ import annotations
@@ -18,100 +21,112 @@ MASK = -1  # stands for "nothing is known here"
 
 
 class Transitions(ABC):
-    """One kind of corruption. Survivals are (n, 1), tokens (n, length), logits (n, length, symbols)."""
+    """One kind of corruption. Tokens are (n, length), messages (n, length, symbols)."""
 
     @abstractmethod
-    def corrupted(self, clean: Tensor, now: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
-        """Tokens at survival ``now``; ``chosen`` and ``other`` are uniform numbers (n, length)."""
+    def corrupted(self, clean: Tensor, survival: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
+        """Tokens at survivals (n, 1); ``chosen`` and ``other`` are uniform numbers (n, length)."""
 
     @abstractmethod
-    def divergence(self, clean: Tensor, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        """KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) of every token (n, length), in nats, s at ``before``, t at ``now``.
-
-        At s = 0 it is the reconstruction term −log p(x_0 | x_1).
-        """
-
-    @abstractmethod
-    def step_back(self, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        """p(x_s | x_t): probabilities (n, length, outcomes); an outcome behind the symbols is the mask."""
-
-    @abstractmethod
-    def likelihood(self, tokens: Tensor, logits: Tensor, survival: Tensor) -> Tensor:
-        """log q(x_t | x_0 = a) of the tokens, along a, in the shape of ``logits``; up to a constant a token."""
+    def likelihood(self, tokens: Tensor, survival: Tensor, symbols: int) -> Tensor:
+        """log q(x_t | x_0 = a) along a (n, length, symbols), at survivals (n, 1); up to a constant for each token."""
 
     @abstractmethod
     def prior(self, uniform: Tensor, symbols: int) -> Tensor:
         """Tokens when all is forgotten, from uniform numbers (n, length)."""
 
+    @abstractmethod
+    def pair(self, before: Tensor, now: Tensor, symbols: int) -> Tensor:
+        """All that is to be known of two levels with survivals α_s and α_t (n,): (n, numbers), float32."""
+
+    @abstractmethod
+    def divergence(self, clean: Tensor, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+        """KL(q(x_s | x_t, x_0) ‖ p(x_s | x_t)) of every token (n, length), in nats.
+
+        At s = 0 it is the reconstruction term −log p(x_0 | x_1).
+        """
+
+    @abstractmethod
+    def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+        """p(x_s | x_t): probabilities (n, length, outcomes); an outcome behind the symbols is the mask."""
+
 
 class Uniform(Transitions):
-    """A token becomes a uniform symbol, which may be the one it was."""
+    """A token becomes a uniform symbol, which may be the one it was: q(y | x) = α [y = x] + (1 − α)/symbols."""
 
-    def corrupted(self, clean: Tensor, now: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
-        return torch.where(chosen < now, clean, self.prior(other, symbols))
+    def corrupted(self, clean: Tensor, survival: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
+        return torch.where(chosen < survival, clean, self.prior(other, symbols))
+
+    def likelihood(self, tokens: Tensor, survival: Tensor, symbols: int) -> Tensor:
+        other = (1 - survival[..., None].double()) / symbols
+        kept, lost = ((survival[..., None] + other).log().float(), other.log().float())
+        return torch.where(marks(tokens, symbols), kept, lost)
 
     def prior(self, uniform: Tensor, symbols: int) -> Tensor:
         return (uniform * symbols).long().clamp(max=symbols - 1)  # the product may round up
 
-    def divergence(self, clean: Tensor, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        symbols = logits.shape[-1]
-        truth = functional.one_hot(clean, symbols).to(logits.dtype)
-        posterior = self.posterior(tokens, truth.log(), before, now)
-        said = self.posterior(tokens, logits.log_softmax(dim=-1), before, now)
-        exact = posterior.exp()
+    def pair(self, before: Tensor, now: Tensor, symbols: int) -> Tensor:
+        """log α_s, log (1 − α_s)/symbols; log q(x_t | x_s) where they are the same, and where not."""
+        between = now / before
+        numbers = before, (1 - before) / symbols, between + (1 - between) / symbols, (1 - between) / symbols
+        return torch.stack(numbers, dim=1).double().log().float()
+
+    def divergence(self, clean: Tensor, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+        stay, change, kept, lost = pair[:, None, None].unbind(dim=-1)
+        symbols = message.shape[-1]
+        arrival = torch.where(marks(tokens, symbols), kept, lost)
+        # Where x_0 is known the message is all or nothing, and the sum over a has one term.
+        truth = torch.where(marks(clean, symbols), torch.logaddexp(stay, change), change)
+        exact = (arrival + truth).log_softmax(dim=-1)
+        said = self.posterior(arrival, message, stay, change)
+        share = exact.exp()
         # Where the posterior is zero it adds nothing, whatever the network says.
-        return (exact * (posterior - said)).where(exact > 0, 0.0).sum(dim=-1)
+        return (share * (exact - said)).where(share > 0, 0.0).sum(dim=-1)
 
-    def step_back(self, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        return self.posterior(tokens, logits.log_softmax(dim=-1), before, now).exp()
+    def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+        stay, change, kept, lost = pair[:, None, None].unbind(dim=-1)
+        return self.posterior(torch.where(marks(tokens, message.shape[-1]), kept, lost), message, stay, change).exp()
 
-    def posterior(self, tokens: Tensor, belief: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        """log p(x_s = b | x_t = c) (n, length, symbols) for a belief log p(x_0 = a | x_t).
-
-        p(b) = q(c | b) Σ_a q(b | a) p(a)/q(c | a), where q(y | x) = α [y = x] + (1 − α)/symbols.
-        """
-        symbols = belief.shape[-1]
-        ratio = belief - self.likelihood(tokens, belief, now)
-        total = ratio.logsumexp(dim=-1, keepdim=True)
-        stay, change = before[..., None].log().to(belief), ((1 - before[..., None]) / symbols).log().to(belief)
-        return self.likelihood(tokens, belief, now / before) + torch.logaddexp(stay + ratio, change + total)
-
-    def likelihood(self, tokens: Tensor, logits: Tensor, survival: Tensor) -> Tensor:
-        same = functional.one_hot(tokens, logits.shape[-1]).bool()
-        other = (1 - survival[..., None]) / logits.shape[-1]
-        kept, lost = (survival[..., None] + other).log(), other.log()
-        return torch.where(same, kept.to(logits), lost.to(logits))
+    def posterior(self, arrival: Tensor, message: Tensor, stay: Tensor, change: Tensor) -> Tensor:
+        """log p(x_s = b | x_t) (n, length, symbols): p(b) ∝ q(x_t | b) Σ_a q(b | a) exp message(a)."""
+        total = message.logsumexp(dim=-1, keepdim=True)
+        return (arrival + torch.logaddexp(stay + message, change + total)).log_softmax(dim=-1)
 
 
 class Absorbing(Transitions):
     """A token becomes the mask and stays it; all others are as they were."""
 
-    def corrupted(self, clean: Tensor, now: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
-        return torch.where(chosen < now, clean, MASK)
+    def corrupted(self, clean: Tensor, survival: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
+        return torch.where(chosen < survival, clean, MASK)
+
+    def likelihood(self, tokens: Tensor, survival: Tensor, symbols: int) -> Tensor:
+        """A mask says nothing, and nobody asks about the others."""
+        return torch.zeros(1, 1, 1, device=tokens.device)
 
     def prior(self, uniform: Tensor, symbols: int) -> Tensor:
         return torch.full_like(uniform, MASK, dtype=torch.int64)
 
-    def likelihood(self, tokens: Tensor, logits: Tensor, survival: Tensor) -> Tensor:
-        """A mask says nothing, and nobody asks about the others."""
-        return torch.zeros_like(logits)
+    def pair(self, before: Tensor, now: Tensor, symbols: int) -> Tensor:
+        """The probability that a mask at t was a symbol at s."""
+        return ((before - now) / (1 - now))[:, None].float()
 
-    def divergence(self, clean: Tensor, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        return self.revealed(before, now).to(logits) * masked_surprise(clean, tokens, logits)
+    def divergence(self, clean: Tensor, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+        return pair * masked_surprise(clean, tokens, message)
 
-    def step_back(self, tokens: Tensor, logits: Tensor, before: Tensor, now: Tensor) -> Tensor:
-        revealed = self.revealed(before, now)[..., None].to(logits.dtype)
-        probabilities = logits.softmax(dim=-1) * revealed
+    def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+        revealed = pair[..., None]
         stays = (1 - revealed).expand(*tokens.shape, 1)
-        known = functional.one_hot(tokens.clamp(min=0), logits.shape[-1] + 1).to(logits.dtype)
-        return torch.where((tokens == MASK)[..., None], torch.cat([probabilities, stays], dim=-1), known)
-
-    def revealed(self, before: Tensor, now: Tensor) -> Tensor:
-        """Probability that a mask at t was a symbol at s."""
-        return (before - now) / (1 - now)
+        outcomes = torch.cat([message.softmax(dim=-1) * revealed, stays], dim=-1)
+        known = marks(tokens, outcomes.shape[-1]).to(outcomes.dtype)
+        return torch.where((tokens == MASK)[..., None], outcomes, known)
 
 
-def masked_surprise(clean: Tensor, tokens: Tensor, logits: Tensor) -> Tensor:
+def marks(tokens: Tensor, symbols: int) -> Tensor:
+    """Which symbol each token is, bool (n, length, symbols); a mask is none."""
+    return tokens[..., None] == torch.arange(symbols, device=tokens.device)
+
+
+def masked_surprise(clean: Tensor, tokens: Tensor, message: Tensor) -> Tensor:
     """−log p(x_0 | x_t) (n, length) where the token is masked, zero elsewhere."""
-    surprise = functional.cross_entropy(logits.transpose(1, 2), clean, reduction="none")
+    surprise = functional.cross_entropy(message.transpose(1, 2), clean, reduction="none")
     return surprise * (tokens == MASK)

@@ -1,0 +1,106 @@
+"""Text: the valid strings are pieces of a fixed length of a real text, over the 27 characters of text8."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.rows import is_member
+from twoclocks.rules.base import RULES, Array, Rule, in_range
+
+ALPHABET = " abcdefghijklmnopqrstuvwxyz"
+SHIPPED = "pydoc"  # the handbook that every Python brings along
+
+
+@RULES.register("text")
+@dataclass(frozen=True, kw_only=True)
+class Text(Rule):
+    """Pieces of a real text, without overlap, over space and a to z; a text has no other rule than itself."""
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
+    uniform_parts: ClassVar[bool] = True
+
+    length: int = setting(256, "characters of a string", at_least=1, at_most=1 << 16)
+    path: str = setting(SHIPPED, "a text file, such as text8; pydoc: the language reference that comes with Python")
+    sha256: str = setting("", "digest of the text after cleaning; filled in, and checked where it is given")
+
+    def check(self) -> None:
+        text = cleaned(self.path)
+        found = sha256(text.encode()).hexdigest()
+        if self.sha256 not in ("", found):
+            fix = f"the text at {self.path!r} has {found[:16]}…; use that text, or leave sha256 out"
+            raise SettingError("sha256", self.sha256, fix)
+        object.__setattr__(self, "sha256", found)
+        if len(text) < 2 * self.length:
+            raise SettingError(
+                "length", self.length, f"the text has {len(text):,} characters; use half of that at most"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def symbols(self) -> int:
+        return len(ALPHABET)
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        pieces = self.members().numpy()
+        return pieces[rng.integers(0, len(pieces), size=n)]
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        return {"string": x.reshape(len(x), 1, self.length)}
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        known = in_range(x, self.symbols)
+        found = is_member(torch.where(known[:, None], x, 0), self.members(), self.symbols)
+        return {"string": (torch.from_numpy(found).to(x.device) & known)[:, None]}
+
+    def count(self) -> int:
+        return len(self.members())
+
+    def part_counts(self) -> dict[str, int]:
+        return {"string": self.count()}
+
+    def members(self) -> Tensor:
+        return pieces_of(self.path, self.length)
+
+    def written(self, x: Tensor) -> list[str]:
+        """Strings (n, length) as people read them."""
+        return ["".join(ALPHABET[symbol] for symbol in row) for row in x.tolist()]
+
+
+@cache
+def cleaned(path: str) -> str:
+    """A text in lower case, everything but letters a single space."""
+    if path == SHIPPED:
+        from pydoc_data.topics import topics
+
+        text = " ".join(topics[name] for name in sorted(topics))
+    else:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"rule.path: {path!r} cannot be read as text ({error}); give a text file") from None
+    return re.sub("[^a-z]+", " ", text.lower()).strip()
+
+
+@cache
+def pieces_of(path: str, length: int) -> Tensor:
+    """The distinct pieces of a text (count, length), int64, in the order of their first use."""
+    codes = np.frombuffer(cleaned(path).encode(), dtype=np.uint8).astype(np.int64)
+    symbols = np.where(codes == ord(" "), 0, codes - ord("a") + 1)
+    whole = symbols[: len(symbols) // length * length].reshape(-1, length)
+    _, first = np.unique(whole, axis=0, return_index=True)
+    return torch.from_numpy(whole[np.sort(first)])
