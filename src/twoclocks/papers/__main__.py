@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from twoclocks.papers import two_clocks
+from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.recipe import RECIPES, execute
 
-assert two_clocks.__doc__  # importing the folder registers its recipes
+assert two_clocks.__doc__ and early_stopping.__doc__  # importing a folder registers its recipes
 
 
 def main() -> None:
@@ -18,13 +18,14 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="cpu, cuda or cuda:N")
     parser.add_argument("--work", type=Path, required=True, help="folder for the runs; finished ones are not repeated")
     parser.add_argument("--out", type=Path, required=True, help="the result to write")
+    parser.add_argument("--only", nargs="+", default=[], metavar="RUN", help="some of its runs, by label")
     arguments = parser.parse_args()
 
     def tell(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    measured = execute(arguments.name, arguments.device, arguments.work, arguments.out, tell)
+    measured = execute(arguments.name, arguments.device, arguments.work, arguments.out, tell, arguments.only)
     tell(f"{measured.verdict}: {measured.sentence}")
 
 

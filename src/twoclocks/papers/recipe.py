@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from twoclocks.core.errors import UnknownNameError
 from twoclocks.core.registry import Registry
-from twoclocks.experiment import Run, RunSettings, run
+from twoclocks.experiment import Run, RunSettings, load_run, run
 from twoclocks.store.files import write_json
+from twoclocks.store.run_directory import RunDirectory
 
 CURVES = ("step", "loss", "sample_memorization", "valid_new", "invalid_0.5")  # stored, with all accuracies
 
@@ -38,6 +40,10 @@ class Recipe(ABC):
     def settings(self, device: str) -> dict[str, RunSettings]:
         """The runs, by label."""
 
+    def prepared(self, settings: RunSettings) -> RunSettings:
+        """The settings of a run as it begins: where something is to be searched for first."""
+        return settings
+
     @abstractmethod
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
         """Judge finished (or unfinished) runs."""
@@ -46,13 +52,20 @@ class Recipe(ABC):
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe)
 
 
-def execute(name: str, device: str, work: Path, out: Path, tell: Callable[[str], None]) -> Measurement:
-    """Run what is not yet finished in ``work``; after every run, record what is known so far."""
+def execute(
+    name: str, device: str, work: Path, out: Path, tell: Callable[[str], None], only: Sequence[str] = ()
+) -> Measurement:
+    """Run what is not yet finished in ``work``, or ``only`` some of it; after every run, record what is known so far."""
     recipe = RECIPES.get(name)()
     runs: dict[str, Run] = {}
     work.mkdir(parents=True, exist_ok=True)
-    for label, settings in recipe.settings(device).items():
+    chosen = recipe.settings(device)
+    if unknown := set(only) - set(chosen):
+        raise UnknownNameError("--only", unknown.pop(), chosen)
+    for label in only or chosen:
         path = work / label
+        begun = RunDirectory(path).begun and type(recipe).prepared is not Recipe.prepared
+        settings = load_run(path).settings if begun else recipe.prepared(chosen[label])
         runs[label] = run(settings, path)
         tell(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
         measured = judge(recipe, runs)

@@ -1,0 +1,103 @@
+"""The dispute: does τ_mem follow steps (P2), or steps·batch/N (P1)? A sweep over batch size at fixed N says.
+
+τ ∝ batch^power at fixed N and learning rate: power 0 is P2's answer, −1 is P1's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from twoclocks.clocks import Onset
+from twoclocks.clocks.collapse import collapse
+from twoclocks.core.errors import UserError
+from twoclocks.experiment import Run, RunSettings, load_settings
+from twoclocks.papers.early_stopping.grammar import grammar_run
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+
+
+class Dispute(Recipe):
+    """Runs that differ in their batch alone; ``steps`` gives how long each lasts, by batch."""
+
+    claim: ClassVar[str] = "A8 against B6"
+    paper: ClassVar[str] = "P1: τ_mem follows steps·batch/N; P2: τ_mem does not depend on the batch"
+    criterion: ClassVar[str] = (
+        "95% interval of the power of the batch: P1's answer where it lies within −1.25 to −0.75, P2's within "
+        "−0.25 to 0.25, neither elsewhere"
+    )
+    steps: ClassVar[dict[int, int]]
+
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        batches = [one.settings.training.batch for one in runs.values()]
+        onsets = [self.onset(one) for one in runs.values()]
+        words = ", ".join(f"batch {batch}: {onset}" for batch, onset in zip(batches, onsets, strict=True))
+        try:
+            found = collapse([one.settings.data.n for one in runs.values()], batches, onsets)
+        except UserError as error:
+            return Measurement("unfinished", f"{words}; {error}", {})
+        low, high = found.batch_power_ci
+        whose = "P1's" if low >= -1.25 and high <= -0.75 else "P2's" if low >= -0.25 and high <= 0.25 else "neither"
+        values: dict[str, Any] = {
+            **found.as_json(),
+            "answer": whose,
+            "onsets": {str(batch): onset.as_json() for batch, onset in zip(batches, onsets, strict=True)},
+        }
+        # What is to be reproduced is an answer; "neither" leaves both papers unsupported here.
+        verdict: Verdict = "not reproduced" if whose == "neither" else "reproduced"
+        if len(runs) < len(self.steps):
+            verdict = "unfinished"
+        answer = {"neither": "neither paper's answer"}.get(whose, f"{whose} answer")
+        sentence = f"τ ∝ batch^{found.batch_power:.2f} (95%: {low:.2f} to {high:.2f}), {answer}; {words} (1 seed)"
+        return Measurement(verdict, sentence, values)
+
+    def onset(self, run: Run) -> Onset:
+        return run.clocks().memory
+
+
+@RECIPES.register("p2-dispute-rhm")
+class GrammarDispute(Dispute):
+    """D3PM on the grammar (16, 4, 3, 2), 512 strings."""
+
+    steps: ClassVar[dict[int, int]] = {32: 60_000, 64: 45_000, 128: 30_000, 256: 20_000, 512: 15_000}
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return {
+            f"rhm-b{batch}": grammar_run("p2-rhm-l3", device, steps, **{"data.n": 512, "training.batch": batch})
+            for batch, steps in self.steps.items()
+        }
+
+
+@RECIPES.register("p2-dispute-dit")
+class DiTDispute(Dispute):
+    """DiT-nano on 36 bits in groups of 3, 128 samples."""
+
+    steps: ClassVar[dict[int, int]] = {16: 60_000, 32: 40_000, 64: 30_000, 128: 20_000, 256: 15_000}
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return parity_runs("p1-dit-nano", device, 128, self.steps)
+
+
+@RECIPES.register("p2-dispute-gpt")
+class GPTDispute(Dispute):
+    """GPT-nano on 36 bits in groups of 3, 512 samples."""
+
+    steps: ClassVar[dict[int, int]] = {16: 20_000, 32: 12_000, 64: 8_000, 128: 5_000, 256: 4_000}
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return parity_runs("p1-gpt-nano", device, 512, self.steps)
+
+
+def parity_runs(preset: str, device: str, n: int, steps: Mapping[int, int]) -> dict[str, RunSettings]:
+    evaluation = {"evaluations": 45, "first": 30, **LEAN}
+    return {
+        f"{preset.removeprefix('p1-')}-n{n}-b{batch}": load_settings(
+            preset,
+            {
+                "data.n": n,
+                "clocks": AS_PRINTED,
+                "training": {"steps": length, "batch": batch, "device": device},
+                "evaluation": evaluation,
+            },
+        )
+        for batch, length in steps.items()
+    }

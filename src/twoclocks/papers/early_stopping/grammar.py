@@ -1,0 +1,127 @@
+"""P2 on the Random Hierarchy Model: B1, B2, B7 over sizes (Fig. 4), B3 by layers (Fig. 5a), B5 by rules (Fig. 14).
+
+The runs have width 512 in place of 8,192, and a batch of 128 in place of 32: in μP the width does not change the best
+rate, and four grammars fit into minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from twoclocks.clocks import Onset, fit_law
+from twoclocks.core.errors import UserError
+from twoclocks.dissection import dissect_run
+from twoclocks.dissection.looks import choose_views
+from twoclocks.dissection.productions_info import ProductionsInfo
+from twoclocks.experiment import Run, RunSettings, load_settings
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.rules.rhm import RandomHierarchy
+
+STEPS = {256: 16_000, 1024: 60_000, 4096: 160_000, 16384: 320_000}
+REDUCED: dict[str, Any] = {
+    "model.width": 512,
+    "training.batch": 128,
+    "training.learning_rate": 0.05,
+    "training.precision": "tf32",
+    "objective.sampler_levels": 250,
+}
+
+
+def grammar_run(preset: str, device: str, steps: int, **more: Any) -> RunSettings:
+    """A run of reduced width that reads its clocks as the paper does."""
+    evaluation = {"evaluations": 40, "first": 50, "loss_rows": 2048, **LEAN, **more.pop("evaluation", {})}
+    shared = {"training.steps": steps, "training.device": device, "clocks": AS_PRINTED, "evaluation": evaluation}
+    return load_settings(preset, {**REDUCED, **shared, **more})
+
+
+@RECIPES.register("p2-rhm-sizes")
+class Sizes(Recipe):
+    """D3PM on the grammar (16, 4, 3, 2) at four sizes."""
+
+    claim: ClassVar[str] = "B1, B2, B7 (RHM)"
+    paper: ClassVar[str] = "P < 4,096: valid only by copying; P ≥ 4,096: valid before copying; τ_mem ∝ P"
+    criterion: ClassVar[str] = (
+        "the window is empty below P* = 4,096 and open from there; 95% interval of τ_mem's exponent within 0.7 to 1.3"
+    )
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return {f"rhm-l3-n{n}": grammar_run("p2-rhm-l3", device, steps, **{"data.n": n}) for n, steps in STEPS.items()}
+
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        clocks = {one.settings.data.n: one.clocks() for one in runs.values()}
+        words = [
+            f"P={n:,}: τ_rule {one.rule}, τ_mem {one.memory}, τ_gap {one.gap}, window {one}"
+            for n, one in clocks.items()
+        ]
+        values: dict[str, Any] = {str(n): one.as_json() for n, one in clocks.items()}
+        try:
+            law = fit_law(list(clocks), [one.memory for one in clocks.values()])
+        except UserError as error:
+            return Measurement("unfinished", f"{'; '.join(words)}; {error}", values)
+        low, high = law.alpha_ci
+        values["law"] = law.as_json()
+        rule = next(iter(runs.values())).settings.rule
+        assert isinstance(rule, RandomHierarchy)
+        enough = rule.sample_complexity(rule.depth)
+        kept = all(one.verdict == ("open" if n >= enough else "empty") for n, one in clocks.items())
+        linear = low >= 0.7 and high <= 1.3
+        verdict: Verdict = (
+            "unfinished" if len(runs) < len(STEPS) else "reproduced" if kept and linear else "not reproduced"
+        )
+        fit = f"τ_mem = {law.a:.3g}·P^{law.alpha:.2f} (95%: {low:.2f} to {high:.2f})"
+        return Measurement(verdict, f"{fit}; {'; '.join(words)} (1 seed)", values)
+
+
+@RECIPES.register("p2-rhm-productions")
+class Productions(Recipe):
+    """The rules that an early-stopped model uses, of the largest run of ``p2-rhm-sizes``."""
+
+    claim: ClassVar[str] = "B5"
+    paper: ClassVar[str] = "P = 16,384, early-stopped: all production rules are used uniformly and independently"
+    criterion: ClassVar[str] = (
+        "at the last evaluation before τ_mem, χ²/dof of every layer below 2, and the root-mean-square deviation of "
+        "covariances below 1.5 times sampling noise"
+    )
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        label = "rhm-l3-n16384"
+        return {label: Sizes().settings(device)[label]}
+
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        (one,) = runs.values()
+        found = dissect_run(one, choose_views(["productions"], {})).infos["productions"]
+        assert isinstance(found, ProductionsInfo)
+        early = found.fits[found.early]
+        if not early.said:
+            return Measurement("unfinished", " ".join(found.sentences()), {"early": early.as_json()})
+        good = max(early.ratios) < 2 and early.pairs[0] < 1.5
+        verdict: Verdict = "reproduced" if good else "not reproduced"
+        return Measurement(verdict, " ".join(found.sentences()), {"early": early.as_json()})
+
+
+@RECIPES.register("p2-rhm-layers")
+class Layers(Recipe):
+    """D3PM on the deep grammar (16, 3, 5, 2) with fewer strings than its deepest rules need."""
+
+    claim: ClassVar[str] = "B3"
+    paper: ClassVar[str] = "(16, 3, 5, 2), P = 1,024: layers are learned in order, the deepest only by copying"
+    criterion: ClassVar[str] = (
+        "onsets of valid nodes in the order of the layers, layer 1 before τ_mem, layer 5 not before"
+    )
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return {"rhm-l5": grammar_run("p2-rhm-l5", device, 40_000, evaluation={"keep_weights": 16})}
+
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        (one,) = runs.values()
+        clocks = one.clocks()
+        layers: list[Onset] = [clocks.parts[f"layer_{level}"] for level in range(1, 6)]
+        ordered = all(a.lower <= b.upper and a.upper <= b.upper for a, b in zip(layers, layers[1:], strict=False))
+        first = layers[0].seen and layers[0].upper <= clocks.memory.lower
+        last = layers[-1].upper >= clocks.memory.lower
+        words = ", ".join(f"layer {level} {onset}" for level, onset in enumerate(layers, start=1))
+        good = ordered and first and last and clocks.memory.seen
+        ended = clocks.memory.seen
+        verdict: Verdict = "reproduced" if good else "not reproduced" if ended else "unfinished"
+        return Measurement(verdict, f"{words}; τ_mem {clocks.memory} (1 seed)", clocks.as_json())

@@ -1,0 +1,54 @@
+"""B6 on a grammar: Adam and gradient descent at their largest stable rates (P2 Fig. 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from twoclocks.experiment import Run, RunSettings
+from twoclocks.experiment.rates import largest_stable_rate
+from twoclocks.papers.early_stopping.grammar import grammar_run
+from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, Verdict
+
+START = {"adam": 0.1, "sgd": 0.3}  # where the search begins
+STEPS = {"adam": 40_000, "sgd": 60_000}
+
+
+@RECIPES.register("p2-rhm-optimizers")
+class Optimizers(Recipe):
+    """D3PM on the grammar (24, 12, 3, 3), 2,048 strings; the rates are found by a search before the runs."""
+
+    claim: ClassVar[str] = "B6 (optimizer, RHM)"
+    paper: ClassVar[str] = "Adam and SGD at their largest stable rates memorize after about the same number of steps"
+    criterion: ClassVar[str] = "τ_mem of both within a factor of 2"
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return {
+            f"rhm-{name}": grammar_run(
+                "p2-rhm-optimizers",
+                device,
+                steps,
+                **{"training.optimizer": name, "training.learning_rate": START[name]},
+            )
+            for name, steps in STEPS.items()
+        }
+
+    def prepared(self, settings: RunSettings) -> RunSettings:
+        found = largest_stable_rate(settings, steps=2000, seeds=1, factor=1.5)
+        return replace(settings, training=replace(settings.training, learning_rate=found.largest))
+
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        memory = {label: one.clocks().memory for label, one in runs.items()}
+        rates = {label: one.settings.training.learning_rate for label, one in runs.items()}
+        words = ", ".join(f"{label} at rate {rates[label]:.3g}: τ_mem {onset}" for label, onset in memory.items())
+        values: dict[str, Any] = {
+            label: {"rate": rates[label], "tau_mem": onset.as_json()} for label, onset in memory.items()
+        }
+        if len(runs) < 2 or not any(one.seen for one in memory.values()):
+            return Measurement("unfinished", words, values)
+        first, second = sorted(memory.values(), key=lambda one: one.upper)
+        near = second.seen and second.upper <= 2 * first.upper
+        far = second.lower > 2 * first.upper
+        verdict: Verdict = "reproduced" if near else "not reproduced" if far else "unfinished"
+        return Measurement(verdict, f"{words} (1 seed)", values)

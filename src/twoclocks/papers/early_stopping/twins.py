@@ -1,0 +1,69 @@
+"""B4: models trained on disjoint data agree until they copy (P2 Figs. 3 and 5b), for a grammar and for parity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from twoclocks.dissection import TwinsInfo, compare_twins
+from twoclocks.experiment import Run, RunSettings, load_settings
+from twoclocks.papers.early_stopping.grammar import grammar_run
+from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+
+
+class Twins(Recipe):
+    """Two runs that differ in nothing but their data, part 0 and part 1."""
+
+    claim: ClassVar[str] = "B4"
+    criterion: ClassVar[str] = "what is compared parts, and surely not before the first of both τ_mem begins"
+
+    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+        if len(runs) < 2:
+            return Measurement("unfinished", "one of two runs", {})
+        info = compare_twins(*runs.values())
+        found = info.outputs if info.outputs is not None else info.samples
+        memory = [one.memory for one in info.clocks if one is not None]
+        parting = found.parting
+        values: dict[str, Any] = info.numbers()
+        if parting is None or not all(one.seen for one in memory):
+            return Measurement("unfinished", " ".join(info.sentences()), values)
+        kept = parting.seen and parting.upper > min(one.lower for one in memory)
+        verdict: Verdict = "reproduced" if kept else "not reproduced"
+        return Measurement(verdict, self.sentence(info), values)
+
+    def sentence(self, info: TwinsInfo) -> str:
+        return " ".join(info.sentences())
+
+
+@RECIPES.register("p2-twins-rhm")
+class GrammarTwins(Twins):
+    """D3PM on the grammar (16, 3, 5, 2), 1,024 strings each."""
+
+    paper: ClassVar[str] = "RHM: the Hellinger distance of two models' outputs stays small until both memorize"
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        kept = {"keep_weights": 16}
+        return {
+            label: grammar_run("p2-rhm-l5", device, 40_000, evaluation=kept, **{"data.part": part})
+            for part, label in enumerate(("rhm-l5", "rhm-l5-twin"))
+        }
+
+
+@RECIPES.register("p2-twins-parity")
+class ParityTwins(Twins):
+    """DiT-nano on 36 bits in groups of 2, 512 samples each."""
+
+    paper: ClassVar[str] = "images: samples from the same noise agree (cosine) until both memorize"
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        change = {
+            "rule.group": 2,
+            "data.n": 512,
+            "clocks": AS_PRINTED,
+            "training": {"steps": 40_000, "device": device},
+            "evaluation": {"evaluations": 45, "first": 50, **LEAN},
+        }
+        return {
+            f"dit-nano-g2-n512-part{part}": load_settings("p1-dit-nano", {**change, "data.part": part})
+            for part in (0, 1)
+        }
