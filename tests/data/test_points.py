@@ -1,4 +1,4 @@
-"""Points for symbols: Gaussian, repeatable, found again by their nearest neighbour, fast enough to be looked up often."""
+"""Points for symbols: Gaussian, repeatable, found again by their nearest neighbour, and looked up fast."""
 
 from __future__ import annotations
 
