@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal
 
 import pytest
@@ -55,7 +56,7 @@ def test_the_function_changes_alike_at_every_width(limit: str, kind: Kind, steps
         moves.append(float(torch.stack([move for _, move in found]).mean()))
     assert max(sizes) / min(sizes) < 1.08, sizes
     expected = 2.0 if limit == "ntk" else 1.0  # features hold still as 1/√width, or move alike: four times the width
-    for narrow, wide in zip(moves, moves[1:], strict=False):
+    for narrow, wide in pairwise(moves):
         assert narrow / wide == pytest.approx(expected, rel=0.08), moves
 
 
@@ -76,7 +77,7 @@ def test_the_formula_unit_by_unit(limit: str) -> None:
 
 @pytest.mark.parametrize("limit", ["ntk", "mean_field"])
 def test_it_starts_at_zero_with_standard_normal_weights(limit: str) -> None:
-    network = network_of(4096, limit)
+    network = network_of(4096, limit).requires_grad_(False)
     assert float(network(torch.randn(5, 16, 1, 1), torch.zeros(5)).abs().max()) < 1e-5
     for weight in network.parameters():
         assert float(weight.std()) == pytest.approx(1, abs=0.02) and abs(float(weight.mean())) < 0.02

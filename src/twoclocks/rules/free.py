@@ -47,7 +47,7 @@ class Free(Rule):
         return {"symbol": are_symbols(self.parts(self.as_samples(x))["symbol"], self.alphabet)}
 
     def count(self) -> int:
-        return self.alphabet**self.length
+        return int(self.alphabet**self.length)
 
     def part_counts(self) -> dict[str, int]:
         return {"symbol": self.alphabet}
