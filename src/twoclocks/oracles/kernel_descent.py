@@ -2,8 +2,8 @@
 
 The network learns the noise u in y = x_i + σu from P points. In the NTK limit its error r obeys
 r ← r − (2·rate/d)·Θr, with (Θr)(x) = E_y[Θ(x, y) r(y)] over the blurred training set. In the cloud around each point r
-is written in the functions 1, u_1 … u_d (orthonormal under the noise): it starts as u, of degree one, and what Θ adds of
-higher degree is neglected. Integration by parts turns the matrix of Θ in these functions into derivatives by x and y,
+is written in the functions 1, u_1 … u_d (orthonormal under the noise): it starts as u, of degree one, and what Θ adds
+of higher degree is neglected. Integration by parts turns the matrix of Θ in these functions into derivatives by x and y,
 which in many dimensions depend on lengths and angles that hardly fluctuate: ‖y‖² is ‖x_i‖² + σ²d, and products of two
 noisy points are those of the clean ones. What is left are tables (P, P), and a matrix of P(d + 1) rows that is never
 written down. Batches enter through their mean alone; the scatter of their noise is left out.
@@ -115,21 +115,24 @@ class KernelDescent:
         across = torch.diag_embed(torch.stack(beside[:-1], dim=1), offset=1)  # (outputs, vectors, vectors)
         matrix = torch.diag_embed(torch.stack(diagonal, dim=1)) + across + across.mT
         self.values, self.vectors = torch.linalg.eigh(matrix)
-        self.seen = torch.stack(seen)  # Θ of the basis on the held-out clouds (vectors, n·(d + 1), outputs)
-        self.target = target(len(held_out), self.dimension, outputs)
+        # All that held-out losses need of Θ of the basis on the held-out clouds (vectors, n·(d + 1), outputs).
+        table, aim = torch.stack(seen), target(len(held_out), self.dimension, outputs)
+        self.products = torch.einsum("vnk,wnk->kvw", table, table) * self.points / len(held_out)
+        self.overlaps = torch.einsum("vnk,nk->kv", table, aim) * math.sqrt(self.points) / len(held_out)
 
     def losses(self, rate: float, steps: Sequence[float] | Floats) -> Losses:
         """Mean loss over points and outputs after so many steps."""
-        size = 2 * rate / self.dimension
-        train, held_out = [], []
-        for step in steps:
-            left = (1 - size * self.values).abs() ** float(step)  # of each component of the error; (outputs, vectors)
-            train.append(float((left * self.vectors[:, 0]).square().sum(dim=1).mean()))
-            summed = torch.where(self.values > 1e-15, (1 - left) / self.values.clamp(min=1e-15), size * float(step))
-            weights = torch.einsum("kvw,kw->vk", self.vectors, summed * self.vectors[:, 0]) * math.sqrt(self.points)
-            error = self.target - torch.einsum("vnk,vk->nk", self.seen, weights)
-            held_out.append(float(error.square().sum()) / self.target.square().sum().item())
-        return Losses(np.asarray(steps, dtype=np.float64), np.array(train), np.array(held_out))
+        size, times = 2 * rate / self.dimension, torch.as_tensor(np.asarray(steps, dtype=np.float64))[:, None, None]
+        first = self.vectors[:, 0]  # the target in eigenvectors (outputs, vectors)
+        # What is left of each component of the error (steps, outputs, vectors); none changes sign at a rate that is
+        # stable with a margin of two.
+        left = (1 - size * self.values).clamp(min=0) ** times
+        train = (left * first).square().sum(dim=2).mean(dim=1)
+        summed = torch.where(self.values > 1e-15, (1 - left) / self.values.clamp(min=1e-15), size * times)
+        weights = torch.einsum("kvw,skw->skv", self.vectors, summed * first)
+        squared = torch.einsum("skv,kvw,skw->sk", weights, self.products, weights)
+        held_out = (1 - 2 * (weights * self.overlaps).sum(dim=2) + squared).mean(dim=1)
+        return Losses(times.flatten().numpy(), train.numpy(), held_out.numpy())
 
     def gap_onset(self, rate: float, threshold: float, longest: float = 1e9) -> float:
         """The step at which held-out minus training loss rises above the threshold; inf if not by ``longest``."""

@@ -44,7 +44,7 @@ def memory_eigenvalue(points: Tensor, sigma: float, draws: int = 256, seed: int 
     """P2's Eq. (10): the Rayleigh quotient of ψ_i(x) = x − x_i, alive in the cloud around point i alone.
 
     On p_σ, the mean over P clouds, it is E[u·v Θ(x_i + σu, x_i + σv)] / (P·d) for standard normal u and v, and here its
-    mean over the points (P, d). All signs of u and v are taken together: what is even in one of them would only add scatter.
+    mean over the points (P, d). All signs of u and v are taken together: what is even in one would only add scatter.
     """
     count, dimension = points.shape
     stream, values = torch_stream(seed, "memory eigenvalue"), []

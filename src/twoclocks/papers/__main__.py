@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from twoclocks.papers import two_clocks
+from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.recipe import RECIPES, execute
 
-assert two_clocks.__doc__  # importing the folder registers its recipes
+assert two_clocks.__doc__ and early_stopping.__doc__  # importing a folder registers its recipes
 
 
 def main() -> None:

@@ -1,0 +1,7 @@
+"""P2, "Bigger isn't always memorizing": a recipe a claim."""
+
+import sys
+
+from twoclocks.core.folders import import_all
+
+import_all(sys.modules[__name__])
