@@ -26,7 +26,8 @@ SMALL = {
 class Tiny(Kernel):
     """Few points in 16 dimensions, 128 units."""
 
-    change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 400}}
+    change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 250}}
+    rates: ClassVar[dict[str, float]] = {"sgd": 3.0, "adam": 0.1}
     sizes: ClassVar[tuple[int, ...]] = (8, 16, 32)
     variances: ClassVar[tuple[float, ...]] = (0.02, 0.04, 0.08)
     batches: ClassVar[tuple[int, ...]] = (4, 8, 16)

@@ -22,7 +22,6 @@ from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Reci
 
 LIMITS = {"ntk": "NTK", "mean_field": "mean-field"}
 PACE = {"ntk-sgd": 32.0, "mean_field-sgd": 16.0, "ntk-adam": 10.0}  # steps a point at the paper's σ: past the clock
-RATES = {"sgd": 10.0, "adam": 0.1}
 THRESHOLDS = (0.05, 0.2, 0.5)  # besides the preset's, for the record
 CLAIMED = {"size": 1.0, "noise": -1.0, "batch": 0.0}
 TOLERANCE = 0.15
@@ -88,6 +87,7 @@ class Kernel(Recipe):
     )
     preset: ClassVar[str] = "p2-kernel"
     change: ClassVar[Mapping[str, Any]] = {}  # to the preset, for smaller forms of the recipe
+    rates: ClassVar[Mapping[str, float]] = {"sgd": 10.0, "adam": 0.1}
     sizes: ClassVar[tuple[int, ...]] = (128, 256, 512, 1024, 2048)
     variances: ClassVar[tuple[float, ...]] = (0.008, 0.016, 0.032, 0.064)
     batches: ClassVar[tuple[int, ...]] = (8, 16, 32, 64, 128)
@@ -117,7 +117,7 @@ class Kernel(Recipe):
             "objective": {"sigma": math.sqrt(cell.variance)},
             "training": {
                 **{"steps": steps, "batch": cell.batch, "device": device},
-                **{"optimizer": cell.optimizer, "learning_rate": RATES[cell.optimizer]},
+                **{"optimizer": cell.optimizer, "learning_rate": self.rates[cell.optimizer]},
             },
             "evaluation": {"evaluations": 48, "first": max(5, steps // 60), **LEAN},
             "clocks": AS_PRINTED,
@@ -174,7 +174,7 @@ class Kernel(Recipe):
         ]
         ratios = [ratio for name in ("ntk-size", "ntk-noise") for ratio in sweeps[name].ratios]
         return (
-            f"τ_gap ∝ {'; '.join(parts)}; Adam: P^{powers['adam-size']}; NTK runs of full batch at {min(ratios):.2f} to "
+            f"τ_gap ∝ {'; '.join(parts)}; Adam: P^{powers['adam-size']}; NTK, full batch: {min(ratios):.2f} to "
             f"{max(ratios):.2f} times the kernel's prediction (P {min(self.sizes)}–{max(self.sizes)}, 1 seed)"
         )
 
