@@ -16,17 +16,18 @@ from twoclocks.papers.recipe import RECIPES, execute
 from twoclocks.testing.runs import write_run
 
 SMALL = {
-    "rule": {"alphabet": 2048},
+    "rule": {"alphabet": 1024},
     "encoding": {"dimension": 16},
     "model": {"width": 128},
-    "evaluation": {"samples": 256, "evaluations": 12, "first": 20, "loss_rows": 256},
+    "objective": {"sampler_steps": 2},
+    "evaluation": {"samples": 200, "evaluations": 12, "first": 20, "loss_rows": 512},
 }
 
 
 class Tiny(Kernel):
     """Few points in 16 dimensions, 128 units."""
 
-    change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 250}}
+    change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 900}}
     rates: ClassVar[dict[str, float]] = {"sgd": 3.0, "adam": 0.1}
     sizes: ClassVar[tuple[int, ...]] = (8, 16, 32)
     variances: ClassVar[tuple[float, ...]] = (0.02, 0.04, 0.08)

@@ -4,9 +4,9 @@ The network learns the noise u in y = x_i + σu from P points. In the NTK limit 
 r ← r − (2·rate/d)·Θr, with (Θr)(x) = E_y[Θ(x, y) r(y)] over the blurred training set. In the cloud around each point r
 is written in the functions 1, u_1 … u_d (orthonormal under the noise): it starts as u, of degree one, and what Θ adds
 of higher degree is neglected. Integration by parts turns the matrix of Θ in these functions into derivatives by x and
-y, which in many dimensions depend on lengths and angles that hardly fluctuate: ‖y‖² is ‖x_i‖² + σ²d, and products of two
-noisy points are those of the clean ones. What is left are tables (P, P), and a matrix of P(d + 1) rows that is never
-written down. Batches enter through their mean alone; the scatter of their noise is left out.
+y, which in many dimensions depend on lengths and angles that hardly fluctuate: ‖y‖² is ‖x_i‖² + σ²d, and products of
+two noisy points are those of the clean ones. What is left are tables (P, P), and a matrix of P(d + 1) rows that is
+never written down. Batches enter through their mean alone; the scatter of their noise is left out.
 """
 
 from __future__ import annotations
