@@ -108,4 +108,5 @@ def draw_panel(axis: Any, kind: str, found: tuple[Series, ...]) -> None:
     axis.set_xticks(places, labels=[f"{x:,.3g}" if x < 1 else f"{x:,.0f}" for x in places])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
-    axis.legend(loc="upper left", bbox_to_anchor=(0, -0.17), fontsize=8, title="measured: exponent (95%)")
+    if found:
+        axis.legend(loc="upper left", bbox_to_anchor=(0, -0.17), fontsize=8, title="measured: exponent (95%)")
