@@ -94,9 +94,8 @@ def test_sweeps_share_the_paper_s_point_and_ask_for_full_batches() -> None:
 
 
 def test_runs_last_long_enough_for_the_predicted_clock() -> None:
-    for label in ("ntk-sgd-p128-v0.032-b128", "ntk-sgd-p128-v0.008-b128"):
-        settings = Kernel().settings("cpu")[label]
-        assert 1.5 * predict(settings) < settings.training.steps < 4 * predict(settings)
+    settings = Kernel().settings("cpu")["ntk-sgd-p128-v0.008-b128"]
+    assert 1.5 * predict(settings) < settings.training.steps < 4 * predict(settings)
 
 
 def test_a_small_form_really_runs(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_every_sweep_stands_in_its_panel_with_its_exponent() -> None:
         "batch": ["ntk", "mean_field"],
     }
     noise = info.panels["noise"][0]
-    assert noise.label.startswith("NTK: -1.00 (") and noise.fit is not None
+    assert noise.label.startswith("NTK: −1.00 (") and noise.fit is not None
     assert noise.fit[1] == pytest.approx([1000, 250], rel=0.01)
     axes = draw_kernel(info).axes
     assert [axis.get_xlabel() for axis in axes] == list(AXES.values())

@@ -39,7 +39,8 @@ class Series:
         if self.power is None:
             return self.name
         _, power, low, high = self.power
-        return f"{self.name}: {power:z.2f} ({low:z.2f} to {high:z.2f})"
+        numbers = f"{power:z.2f} ({low:z.2f} to {high:z.2f})".replace("-", "−")
+        return f"{self.name}: {numbers}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def draw_kernel(info: KernelInfo, width: float = 10.2) -> Any:
 
 
 def draw_panel(axis: Any, kind: str, found: tuple[Series, ...]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     for series in found:
         _, colour, marker = SERIES[series.kind]
@@ -105,8 +106,12 @@ def draw_panel(axis: Any, kind: str, found: tuple[Series, ...]) -> None:
             axis.plot(*series.fit, color=shade, linewidth=1, linestyle=(0, (4, 3)))
     axis.set(xscale="log", yscale="log", xlabel=AXES[kind], title=f"P2: {CLAIMED[kind]}")
     places = sorted({x for series in found for x in series.places})
-    axis.set_xticks(places, labels=[f"{x:,.3g}" if x < 1 else f"{x:,.0f}" for x in places])
+    axis.set_xticks(places, labels=[f"{x:.2g}" if x < 1 else f"{x:,.0f}" for x in places])
     axis.xaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     if found:
-        axis.legend(loc="upper left", bbox_to_anchor=(0, -0.17), fontsize=8, title="measured: exponent (95%)")
+        title = "fitted exponent (dashes), 95% interval"
+        legend = axis.legend(loc="upper left", bbox_to_anchor=(0, -0.17), fontsize=8, title=title, title_fontsize=8)
+        legend.set_alignment("left")
