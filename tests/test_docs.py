@@ -168,6 +168,19 @@ def test_oracles_page_runs_and_its_table_is_measured(capsys: pytest.CaptureFixtu
     assert "[0.0, 0.0, 0.0, 0.0, 0.0, 1.0," in printed and "[0.0, 0.96, " in printed
 
 
+def test_laboratory_page_runs_and_says_what_it_prints() -> None:
+    page = ROOT / "docs" / "laboratory.md"
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(code_blocks(page)), "laboratory.md", "exec"), names)
+    assert 1_500 < names["descent"].gap_onset(10.0, 0.1) < 1_900  # the page says 1,700
+    assert 64 / (2 * 10 * names["local"].value) == pytest.approx(540_000, rel=0.1)
+    first, *_ = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for line in first.strip().split("\n"):
+        words = shlex.split(line, comments=True)
+        preset, *rest = with_preset(words[1:])[1:]
+        load_settings(preset, rest)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_pictures_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):

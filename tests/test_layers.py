@@ -35,7 +35,10 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "bench": {
         *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report", "store"),
     },
-    "papers": {"core", "rules", "store", "experiment", "clocks", "dissection", "evaluation"},
+    "papers": {
+        *("core", "rules", "data", "objectives", "oracles", "store", "experiment", "clocks", "dissection"),
+        "evaluation",
+    },
     "sweeps": {"core", "clocks", "store", "experiment", "training"},
     "presets": set(),
 }

@@ -60,12 +60,16 @@ class ClockSettings(Settings):
         return level
 
     def check_samples(self, samples: int, looks: int, validity: float = 0.0, copies: float = 0.0) -> None:
-        """Refuse samples too few to tell the thresholds from chance, or from a perfect model, at every look."""
-        if validity >= self.rule_threshold:
+        """Refuse samples too few to tell the thresholds from chance, or from a perfect model, at every look.
+
+        Where everything is valid (chance 1) there is no rule to learn, and its threshold tells nothing from nothing.
+        """
+        if self.rule_threshold <= validity < 1:
             fix = f"uniform symbols are valid with chance {validity:.2g}; use a rule that is harder to obey by chance"
             raise SettingError("clocks.rule_threshold", self.rule_threshold, fix)
+        chance = {"chance": validity} if validity < 1 else {}
         levels = {
-            "rule_threshold": (self.rule_threshold, {"chance": validity, "perfect samples": 1.0}),
+            "rule_threshold": (self.rule_threshold, {**chance, "perfect samples": 1.0}),
             "memory_threshold": (self.memory_level(copies), {"chance": copies, "nothing but copies": 1.0}),
         }
         need, name, what, rate = max(

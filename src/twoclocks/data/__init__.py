@@ -1,12 +1,14 @@
 """What is seen: the data sets of a run and their encodings."""
 
 from twoclocks.data.encodings import ENCODINGS, Decoded, Encoding, Space, default_encoding
+from twoclocks.data.points import GaussianPoints
 from twoclocks.data.sets import cube_set, disjoint_training_sets, held_out, holdout_set, training_set
 
 __all__ = [
     "ENCODINGS",
     "Decoded",
     "Encoding",
+    "GaussianPoints",
     "Space",
     "cube_set",
     "default_encoding",

@@ -11,12 +11,15 @@ from twoclocks.oracles.discrete import (
 )
 from twoclocks.oracles.floors import Floor, cube_floor, empirical_floor, rule_floor, token_floor
 from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.kernel_descent import KernelDescent
+from twoclocks.oracles.ntk import memory_eigenvalue, tangent_kernel
 from twoclocks.oracles.posterior import cube_posterior, layer_posteriors, list_posterior, rule_posterior
 
 __all__ = [
     "MASK",
     "Denoiser",
     "Floor",
+    "KernelDescent",
     "Masking",
     "UniformNoise",
     "cube_denoiser",
@@ -27,10 +30,12 @@ __all__ = [
     "energy",
     "layer_posteriors",
     "list_posterior",
+    "memory_eigenvalue",
     "restoring_network",
     "rule_denoiser",
     "rule_floor",
     "rule_posterior",
+    "tangent_kernel",
     "token_floor",
     "token_layer_posteriors",
     "token_posterior",

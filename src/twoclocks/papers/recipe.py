@@ -55,7 +55,7 @@ RECIPES: Registry[Recipe] = Registry("recipe", Recipe)
 def execute(
     name: str, device: str, work: Path, out: Path, tell: Callable[[str], None], only: Sequence[str] = ()
 ) -> Measurement:
-    """Run what is not yet finished in ``work``, or ``only`` some of it; after every run, record what is known so far."""
+    """Run what is not finished in ``work``, or ``only`` some of it; after every run, record what is known so far."""
     recipe = RECIPES.get(name)()
     runs: dict[str, Run] = {}
     work.mkdir(parents=True, exist_ok=True)

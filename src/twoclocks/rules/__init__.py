@@ -5,6 +5,7 @@ import sys
 from twoclocks.core.folders import import_all
 from twoclocks.rules.base import RULES, Rule
 from twoclocks.rules.counts import ExactK, GlobalK, RowK, RowVariableK
+from twoclocks.rules.free import Free
 from twoclocks.rules.latin import CyclicLatin, Latin, RowLatin
 from twoclocks.rules.parity import Parity
 from twoclocks.rules.rhm import RandomHierarchy
@@ -18,6 +19,7 @@ __all__ = [
     "CyclicLatin",
     "CyclicSudoku",
     "ExactK",
+    "Free",
     "GlobalK",
     "Latin",
     "Parity",

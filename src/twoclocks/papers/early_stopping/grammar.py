@@ -7,6 +7,7 @@ rate, and four grammars fit into minutes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from twoclocks.clocks import Onset, fit_law
@@ -117,7 +118,7 @@ class Layers(Recipe):
         (one,) = runs.values()
         clocks = one.clocks()
         layers: list[Onset] = [clocks.parts[f"layer_{level}"] for level in range(1, 6)]
-        ordered = all(a.lower <= b.upper and a.upper <= b.upper for a, b in zip(layers, layers[1:], strict=False))
+        ordered = all(a.lower <= b.upper and a.upper <= b.upper for a, b in pairwise(layers))
         first = layers[0].seen and layers[0].upper <= clocks.memory.lower
         last = layers[-1].upper >= clocks.memory.lower
         words = ", ".join(f"layer {level} {onset}" for level, onset in enumerate(layers, start=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.dissection import TwinsInfo, compare_twins
+from twoclocks.dissection import compare_twins
 from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.early_stopping.grammar import grammar_run
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
@@ -20,7 +20,8 @@ class Twins(Recipe):
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
         if len(runs) < 2:
             return Measurement("unfinished", "one of two runs", {})
-        info = compare_twins(*runs.values())
+        first, second = runs.values()
+        info = compare_twins(first, second)
         found = info.outputs if info.outputs is not None else info.samples
         memory = [one.memory for one in info.clocks if one is not None]
         parting = found.parting
@@ -29,10 +30,7 @@ class Twins(Recipe):
             return Measurement("unfinished", " ".join(info.sentences()), values)
         kept = parting.seen and parting.upper > min(one.lower for one in memory)
         verdict: Verdict = "reproduced" if kept else "not reproduced"
-        return Measurement(verdict, self.sentence(info), values)
-
-    def sentence(self, info: TwinsInfo) -> str:
-        return " ".join(info.sentences())
+        return Measurement(verdict, " ".join(info.sentences()), values)
 
 
 @RECIPES.register("p2-twins-rhm")

@@ -1,0 +1,76 @@
+"""τ ∝ x^power for anything that runs differ in: noise level, batch, width; onsets are intervals, some of them open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twoclocks.clocks.law import log_intervals
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.regression import Regression
+from twoclocks.core.errors import UserError
+
+VALUES = 3  # different ones that a power needs: two fit every line
+
+
+@dataclass(frozen=True)
+class Power:
+    """τ = a·x^power."""
+
+    a: float
+    power: float
+    interval: tuple[float, float]  # 95%, by profile likelihood
+    points: int
+    censored: int
+
+    def predict(self, value: float) -> float:
+        return float(self.a * value**self.power)
+
+    def near(self, claimed: float, tolerance: float) -> bool:
+        """Whether the interval holds what is claimed, or the estimate comes as near to it as ``tolerance``."""
+        return self.interval[0] <= claimed <= self.interval[1] or abs(self.power - claimed) <= tolerance
+
+    def overlaps(self, other: Power) -> bool:
+        """Whether both intervals have a power in common."""
+        return self.interval[0] <= other.interval[1] and other.interval[0] <= self.interval[1]
+
+    def __str__(self) -> str:
+        return f"{self.power:.2f} ({self.interval[0]:.2f} to {self.interval[1]:.2f})"
+
+    def as_json(self) -> dict[str, Any]:
+        ends = [end if math.isfinite(end) else None for end in self.interval]
+        counts = {"points": self.points, "censored": self.censored}
+        return {"a": self.a, "power": self.power, "interval": ends, **counts}
+
+
+def fit_power(values: Sequence[float], onsets: Sequence[Onset]) -> Power:
+    """The power of ``values``, one a run; censored onsets count for what they say, and no more.
+
+    >>> sigmas = [0.1, 0.2, 0.4]
+    >>> fit_power(sigmas, [Onset(9 / s, 11 / s, "observed") for s in sigmas]).power
+    -1.0...
+    """
+    if len(values) != len(onsets):
+        raise UserError(f"onsets: {len(onsets)} for {len(values)} values; give one a value")
+    if len(set(values)) < VALUES or min(values) <= 0:
+        raise UserError(f"values: {list(values)} cannot fix a power; give at least {VALUES} different positive ones")
+    if len({one.definition for one in onsets}) > 1:
+        raise UserError("onsets: they are of different definitions; fit them apart")
+    if len({value for value, one in zip(values, onsets, strict=True) if one.middle is not None}) < VALUES - 1:
+        raise UserError(f"onsets: observed at fewer than {VALUES - 1} values; the power is not identified; run longer")
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    centre = float(logs.mean())
+    regression = Regression(np.column_stack([np.ones_like(logs), logs - centre]), *log_intervals(onsets))
+    best = regression.fit()
+    middle, power = (float(value) for value in best[1][:2])
+    return Power(
+        a=math.exp(middle - power * centre),
+        power=power,
+        interval=regression.interval(1, best),
+        points=len(onsets),
+        censored=len(onsets) - regression.definite,
+    )

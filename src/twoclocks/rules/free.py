@@ -1,0 +1,56 @@
+"""No rule at all: every array of symbols is valid, so that there is nothing to learn but the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+
+from twoclocks.core.config import setting
+from twoclocks.rules.base import RULES, Array, Rule, are_symbols
+
+
+@RULES.register("free")
+@dataclass(frozen=True, kw_only=True)
+class Free(Rule):
+    """Any ``length`` entries over ``alphabet`` symbols.
+
+    Every sample is valid: τ_rule lies at the first evaluation and says nothing. With length 1 and an encoding that
+    gives every symbol a point of its own, a sample is the identity of a point.
+
+    >>> Free(length=3, alphabet=10).count()
+    1000
+    """
+
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 4, "alphabet": 16},)
+    length: int = setting(1, "number of entries", at_least=1)
+    alphabet: int = setting(help="symbols that an entry can take", at_least=2, at_most=1 << 20)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.length,)
+
+    @property
+    def symbols(self) -> int:
+        return self.alphabet
+
+    def draw(self, n: int, rng: np.random.Generator) -> Array:
+        return rng.integers(0, self.alphabet, size=(n, self.length), dtype=np.int64)
+
+    def parts(self, x: Tensor) -> dict[str, Tensor]:
+        return {"symbol": x.reshape(len(x), self.length, 1)}
+
+    def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
+        return {"symbol": are_symbols(self.parts(self.as_samples(x))["symbol"], self.alphabet)}
+
+    def count(self) -> int:
+        return int(self.alphabet**self.length)
+
+    def part_counts(self) -> dict[str, int]:
+        return {"symbol": self.alphabet}
+
+    def log_partition(self, logits: Tensor) -> Tensor:
+        return logits.logsumexp(dim=2).sum(dim=1)
