@@ -56,13 +56,13 @@ class Dispute(Recipe):
 
 @RECIPES.register("p2-dispute-rhm")
 class GrammarDispute(Dispute):
-    """D3PM on the grammar (16, 4, 3, 2), 512 strings."""
+    """D3PM on the grammar (16, 4, 3, 2), 256 strings."""
 
-    steps: ClassVar[dict[int, int]] = {32: 60_000, 64: 45_000, 128: 30_000, 256: 20_000, 512: 15_000}
+    steps: ClassVar[dict[int, int]] = {32: 30_000, 64: 22_000, 128: 15_000, 256: 10_000, 512: 8_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
         return {
-            f"rhm-b{batch}": grammar_run("p2-rhm-l3", device, steps, **{"data.n": 512, "training.batch": batch})
+            f"rhm-b{batch}": grammar_run("p2-rhm-l3", device, steps, **{"data.n": 256, "training.batch": batch})
             for batch, steps in self.steps.items()
         }
 
@@ -71,7 +71,7 @@ class GrammarDispute(Dispute):
 class DiTDispute(Dispute):
     """DiT-nano on 36 bits in groups of 3, 128 samples."""
 
-    steps: ClassVar[dict[int, int]] = {16: 60_000, 32: 40_000, 64: 30_000, 128: 20_000, 256: 15_000}
+    steps: ClassVar[dict[int, int]] = {16: 40_000, 32: 30_000, 64: 20_000, 128: 12_000, 256: 8_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
         return parity_runs("p1-dit-nano", device, 128, self.steps)

@@ -19,7 +19,8 @@ from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.rhm import RandomHierarchy
 
-STEPS = {256: 16_000, 1024: 60_000, 4096: 160_000, 16384: 320_000}
+STEPS = {256: 12_000, 1024: 40_000, 4096: 120_000, 16384: 280_000}
+DEEP_STEPS = 30_000
 REDUCED: dict[str, Any] = {
     "model.width": 512,
     "training.batch": 128,
@@ -112,7 +113,7 @@ class Layers(Recipe):
     )
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        return {"rhm-l5": grammar_run("p2-rhm-l5", device, 40_000, evaluation={"keep_weights": 16})}
+        return {"rhm-l5": grammar_run("p2-rhm-l5", device, DEEP_STEPS, evaluation={"keep_weights": 16})}
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
         (one,) = runs.values()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from twoclocks.dissection import compare_twins
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.early_stopping.grammar import grammar_run
+from twoclocks.papers.early_stopping.grammar import DEEP_STEPS, grammar_run
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
 
@@ -42,7 +42,7 @@ class GrammarTwins(Twins):
     def settings(self, device: str) -> dict[str, RunSettings]:
         kept = {"keep_weights": 16}
         return {
-            label: grammar_run("p2-rhm-l5", device, 40_000, evaluation=kept, **{"data.part": part})
+            label: grammar_run("p2-rhm-l5", device, DEEP_STEPS, evaluation=kept, **{"data.part": part})
             for part, label in enumerate(("rhm-l5", "rhm-l5-twin"))
         }
 

@@ -1,0 +1,102 @@
+"""How fast is a D3PM step at P2's width? Operations a second beside the ceilings of this GPU, over batches.
+
+    python benchmarks/unet_speed.py --out results/unet_speed.json
+
+Operations are those of the matrix products, counted from their shapes, three times those of the forward pass. With P2's
+batch of 32 strings the step is bound by memory: every weight, its gradient and its two moments are read and written for
+a few rows. So the bytes that a float32 step cannot avoid are counted too: weights are read on both ways and gradients
+written; Adam reads weights, gradients and two moments, and writes all but the gradients.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from twoclocks.bench.steps import ceiling, layer_shapes
+from twoclocks.bench.timing import rate
+from twoclocks.core.config import to_mapping
+from twoclocks.experiment import load_settings
+from twoclocks.experiment.assembly import Experiment
+from twoclocks.models.base import parameter_count
+from twoclocks.store.files import write_json
+from twoclocks.store.provenance import commit, machine, versions
+
+PASSES = 10  # over four bytes a parameter
+
+
+def tf32_ceiling(side: int = 8192) -> float:
+    torch.set_float32_matmul_precision("high")
+    left, right = (torch.randn(side, side, device="cuda") for _ in range(2))
+    return 2 * side**3 * rate(lambda: torch.mm(left, right), "cuda", 1.0)
+
+
+def step_row(precision: str, batch: int, width: int, device: str, seconds: float) -> dict[str, Any]:
+    change = {
+        "data.n": 4096,
+        "model.width": width,
+        "training": {"batch": batch, "precision": precision, "device": device},
+        "evaluation": {"samples": 1024, "loss_rows": 8},
+    }
+    experiment = Experiment(load_settings("p2-rhm-l3", change))
+    parameters = parameter_count(experiment.network)
+    operations = 6 * sum(rows * inputs * outputs for rows, inputs, outputs in layer_shapes(experiment))
+    step = experiment.make_step()
+    found = rate(partial(seeded, experiment, step), device, seconds)
+    return {
+        "precision": precision,
+        "batch": batch,
+        "width": width,
+        "parameters": parameters,
+        "steps_per_second": found,
+        "operations_per_second": operations * found,
+        "bytes_per_second": PASSES * 4 * parameters * found,
+        "settings": to_mapping(experiment.settings),
+    }
+
+
+def seeded(experiment: Experiment, step: Any) -> None:
+    experiment.loop.generator.manual_seed(0)
+    step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--width", type=int, default=8192)
+    parser.add_argument("--batches", type=int, nargs="+", default=[32, 256, 1024, 2048])
+    parser.add_argument("--seconds", type=float, default=2.0)
+    arguments = parser.parse_args()
+    top = ceiling(arguments.device)
+    peaks = {"bfloat16": top["operations_per_second"]}
+    if arguments.device != "cpu":
+        peaks["tf32"] = tf32_ceiling()
+    rows = []
+    for precision in peaks:
+        for batch in arguments.batches:
+            row = step_row(precision, batch, arguments.width, arguments.device, arguments.seconds)
+            row["of_ceiling"] = row["operations_per_second"] / peaks[precision]
+            row["of_bandwidth"] = row["bytes_per_second"] / top["bytes_per_second"]
+            rows.append(row)
+            told = f"{row['steps_per_second']:.1f} steps/s, {row['of_ceiling']:.0%} of its ceiling"
+            print(f"{precision}, batch {batch}: {told}, {row['of_bandwidth']:.0%} of the bandwidth", flush=True)
+            if arguments.device != "cpu":
+                torch.cuda.empty_cache()
+    result = {
+        "command": "python benchmarks/unet_speed.py --out results/unet_speed.json",
+        "commit": commit(),
+        "versions": versions(),
+        "machine": machine(arguments.device),
+        "ceilings": {**peaks, "bytes_per_second": top["bytes_per_second"]},
+        "rows": rows,
+    }
+    write_json(arguments.out, result)
+
+
+if __name__ == "__main__":
+    main()
