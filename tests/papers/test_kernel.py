@@ -28,7 +28,7 @@ class Tiny(Kernel):
     """Few points in 16 dimensions, 128 units."""
 
     change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 900}}
-    rates: ClassVar[dict[str, float]] = {"sgd": 3.0, "adam": 0.1}
+    rates: ClassVar[dict[str, float]] = {"ntk-sgd": 3.0, "mean_field-sgd": 3.0, "ntk-adam": 0.1}
     sizes: ClassVar[tuple[int, ...]] = (8, 16, 32)
     variances: ClassVar[tuple[float, ...]] = (0.02, 0.04, 0.08)
     batches: ClassVar[tuple[int, ...]] = (4, 8, 16)
@@ -85,7 +85,7 @@ def test_verdict(tmp_path: Path, wrong: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_sweeps_share_the_paper_s_point_and_ask_for_full_batches() -> None:
     recipe, settings = Kernel(), Kernel().settings("cpu")
-    assert len(settings) == 2 * (5 + 3 + 4) + 5
+    assert len(settings) == 2 * (4 + 3 + 4) + 4
     shared = "ntk-sgd-p128-v0.032-b128"
     assert sum(shared in [cell.label for cell in cells] for cells in recipe.sweeps().values()) == 3
     for one in settings.values():

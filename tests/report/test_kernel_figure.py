@@ -14,6 +14,7 @@ from twoclocks.report.kernel import AXES, draw_kernel, kernel_data
 def sweep(places: list[float], power: float, predicted: bool = True) -> dict[str, Any]:
     onsets = [Onset(90 * x**power, 110 * x**power, "observed") for x in places]
     return {
+        "rates": [10.0],
         "places": places,
         "onsets": [one.as_json() for one in onsets],
         "predicted": [100 * x**power for x in places] if predicted else [],
@@ -39,7 +40,7 @@ def test_every_sweep_stands_in_its_panel_with_its_exponent() -> None:
         "batch": ["ntk", "mean_field"],
     }
     noise = info.panels["noise"][0]
-    assert noise.label.startswith("NTK: −1.00 (") and noise.fit is not None
+    assert noise.label.startswith("NTK, rate 10: −1.00 (") and noise.fit is not None
     assert noise.fit[1] == pytest.approx([1000, 250], rel=0.01)
     axes = draw_kernel(info).axes
     assert [axis.get_xlabel() for axis in axes] == list(AXES.values())

@@ -40,7 +40,8 @@ class Collapse:
 
     def as_json(self) -> dict[str, Any]:
         ends = [end if math.isfinite(end) else None for end in self.batch_power_ci]
-        return {**asdict(self), "batch_power_ci": ends, "better": self.better}
+        size = self.size_power if math.isfinite(self.size_power) else None  # all runs have one size
+        return {**asdict(self), "size_power": size, "batch_power_ci": ends, "better": self.better}
 
 
 def collapse(sizes: Sequence[int], batches: Sequence[int], onsets: Sequence[Onset]) -> Collapse:

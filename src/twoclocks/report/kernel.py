@@ -65,7 +65,7 @@ def series_of(kind: str, sweep: Mapping[str, Any]) -> Series:
     fitted = sweep["power"]
     ends = () if fitted is None else tuple(float("nan") if end is None else end for end in fitted["interval"])
     return Series(
-        name=SERIES[kind][0],
+        name=f"{SERIES[kind][0]}, rate {'/'.join(f'{rate:g}' for rate in sweep['rates'])}",
         kind=kind,
         places=tuple(sweep["places"]),
         onsets=tuple(Onset.from_json(one) for one in sweep["onsets"]),
@@ -95,7 +95,7 @@ def draw_panel(axis: Any, kind: str, found: tuple[Series, ...]) -> None:
         _, colour, marker = SERIES[series.kind]
         shade = light(colour)
         if series.kind == "ntk":  # the same for all limits: drawn once
-            label = "NTK, predicted (no fit)"
+            label = "NTK, predicted for its rate"
             axis.plot(series.places, series.predicted, color=light("muted"), linewidth=3.2, alpha=0.45, label=label)
         seen = [(x, one.estimate) for x, one in zip(series.places, series.onsets, strict=True) if one.estimate]
         look = {"color": shade, "marker": marker, "linestyle": "none", "markersize": 5}

@@ -58,7 +58,7 @@ class Dispute(Recipe):
 class GrammarDispute(Dispute):
     """D3PM on the grammar (16, 4, 3, 2), 256 strings."""
 
-    steps: ClassVar[dict[int, int]] = {32: 30_000, 64: 22_000, 128: 15_000, 256: 10_000, 512: 8_000}
+    steps: ClassVar[dict[int, int]] = {32: 16_000, 64: 10_000, 128: 7_000, 256: 5_000, 512: 4_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
         return {
@@ -69,19 +69,19 @@ class GrammarDispute(Dispute):
 
 @RECIPES.register("p2-dispute-dit")
 class DiTDispute(Dispute):
-    """DiT-nano on 36 bits in groups of 3, 128 samples."""
+    """DiT-nano on 36 bits in groups of 3, 64 samples."""
 
-    steps: ClassVar[dict[int, int]] = {16: 40_000, 32: 30_000, 64: 20_000, 128: 12_000, 256: 8_000}
+    steps: ClassVar[dict[int, int]] = {32: 50_000, 64: 32_000, 128: 20_000, 256: 14_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        return parity_runs("p1-dit-nano", device, 128, self.steps)
+        return parity_runs("p1-dit-nano", device, 64, self.steps)
 
 
 @RECIPES.register("p2-dispute-gpt")
 class GPTDispute(Dispute):
     """GPT-nano on 36 bits in groups of 3, 512 samples."""
 
-    steps: ClassVar[dict[int, int]] = {16: 20_000, 32: 12_000, 64: 8_000, 128: 5_000, 256: 4_000}
+    steps: ClassVar[dict[int, int]] = {16: 8_000, 32: 6_000, 64: 4_000, 128: 3_000, 256: 2_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
         return parity_runs("p1-gpt-nano", device, 512, self.steps)

@@ -19,8 +19,8 @@ from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.rhm import RandomHierarchy
 
-STEPS = {256: 12_000, 1024: 40_000, 4096: 120_000, 16384: 280_000}
-DEEP_STEPS = 30_000
+STEPS = {256: 6_000, 1024: 28_000, 4096: 100_000, 16384: 125_000}
+DEEP_STEPS = 60_000
 REDUCED: dict[str, Any] = {
     "model.width": 512,
     "training.batch": 128,
@@ -37,6 +37,11 @@ def grammar_run(preset: str, device: str, steps: int, **more: Any) -> RunSetting
     return load_settings(preset, {**REDUCED, **shared, **more})
 
 
+def sized_run(device: str, n: int, part: int = 0) -> RunSettings:
+    change = {"data.n": n, "data.part": part}
+    return grammar_run("p2-rhm-l3", device, STEPS[n], evaluation={"keep_weights": 16}, **change)
+
+
 @RECIPES.register("p2-rhm-sizes")
 class Sizes(Recipe):
     """D3PM on the grammar (16, 4, 3, 2) at four sizes."""
@@ -48,7 +53,7 @@ class Sizes(Recipe):
     )
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        return {f"rhm-l3-n{n}": grammar_run("p2-rhm-l3", device, steps, **{"data.n": n}) for n, steps in STEPS.items()}
+        return {f"rhm-l3-n{n}": sized_run(device, n) for n in STEPS}
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
         clocks = {one.settings.data.n: one.clocks() for one in runs.values()}
@@ -113,7 +118,8 @@ class Layers(Recipe):
     )
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        return {"rhm-l5": grammar_run("p2-rhm-l5", device, DEEP_STEPS, evaluation={"keep_weights": 16})}
+        # Deeper: at 0.05 layers that were learned are lost again.
+        return {"rhm-l5": grammar_run("p2-rhm-l5", device, DEEP_STEPS, **{"training.learning_rate": 0.02})}
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
         (one,) = runs.values()

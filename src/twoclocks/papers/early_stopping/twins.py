@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from twoclocks.dissection import compare_twins
 from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.papers.early_stopping.grammar import DEEP_STEPS, grammar_run
+from twoclocks.papers.early_stopping.grammar import sized_run
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
 
@@ -35,33 +35,30 @@ class Twins(Recipe):
 
 @RECIPES.register("p2-twins-rhm")
 class GrammarTwins(Twins):
-    """D3PM on the grammar (16, 3, 5, 2), 1,024 strings each."""
+    """D3PM on the grammar (16, 4, 3, 2), 1,024 strings each; one of them is a run of ``p2-rhm-sizes``."""
 
     paper: ClassVar[str] = "RHM: the Hellinger distance of two models' outputs stays small until both memorize"
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        kept = {"keep_weights": 16}
-        return {
-            label: grammar_run("p2-rhm-l5", device, DEEP_STEPS, evaluation=kept, **{"data.part": part})
-            for part, label in enumerate(("rhm-l5", "rhm-l5-twin"))
-        }
+        labels = ("rhm-l3-n1024", "rhm-l3-n1024-twin")
+        return {label: sized_run(device, 1024, part) for part, label in enumerate(labels)}
 
 
 @RECIPES.register("p2-twins-parity")
 class ParityTwins(Twins):
-    """DiT-nano on 36 bits in groups of 2, 512 samples each."""
+    """DiT-nano on 36 bits in groups of 2, 64 samples each."""
 
     paper: ClassVar[str] = "images: samples from the same noise agree (cosine) until both memorize"
 
     def settings(self, device: str) -> dict[str, RunSettings]:
         change = {
             "rule.group": 2,
-            "data.n": 512,
+            "data.n": 64,
             "clocks": AS_PRINTED,
-            "training": {"steps": 40_000, "device": device},
+            "training": {"steps": 14_000, "device": device},
             "evaluation": {"evaluations": 45, "first": 50, **LEAN},
         }
         return {
-            f"dit-nano-g2-n512-part{part}": load_settings("p1-dit-nano", {**change, "data.part": part})
+            f"dit-nano-g2-n64-part{part}": load_settings("p1-dit-nano", {**change, "data.part": part})
             for part in (0, 1)
         }
