@@ -71,7 +71,7 @@ class GrammarDispute(Dispute):
 class DiTDispute(Dispute):
     """DiT-nano on 36 bits in groups of 3, 64 samples."""
 
-    steps: ClassVar[dict[int, int]] = {32: 50_000, 64: 32_000, 128: 20_000, 256: 14_000}
+    steps: ClassVar[dict[int, int]] = {32: 110_000, 64: 70_000, 128: 45_000, 256: 28_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
         return parity_runs("p1-dit-nano", device, 64, self.steps)

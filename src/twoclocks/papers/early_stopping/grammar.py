@@ -19,7 +19,7 @@ from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.rhm import RandomHierarchy
 
-STEPS = {256: 6_000, 1024: 28_000, 4096: 100_000, 16384: 125_000}
+STEPS = {256: 6_000, 1024: 28_000, 4096: 140_000, 16384: 210_000}
 DEEP_STEPS = 60_000
 REDUCED: dict[str, Any] = {
     "model.width": 512,
