@@ -206,7 +206,7 @@ EXAMPLES = {
 
 
 def test_every_rule_is_an_example_here() -> None:
-    assert set(EXAMPLES) == set(RULES.names())
+    assert set(EXAMPLES) == set(RULES.names()) - {"free", "text"}  # where nothing or everything breaks the rule
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

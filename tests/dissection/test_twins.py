@@ -159,15 +159,15 @@ def test_parting_begins_at_the_lasting_rise_above_what_lasted() -> None:
     level = np.array([0, 0.4, 0.11, 0.1, 0.1, 0.12, 0.3, 0.5, 0.6])  # equal at the start, far, near, far for good
     distance = level[:, None] + 0.02 * rng.standard_normal((9, 500))
     clocks = ClockSettings(sustain=3)
-    found = agreement_of(steps, distance, np.ones(9), Phases((20, 50), 50, 80), clocks)
+    found = agreement_of(steps, distance, np.ones(9), Phases((20, 50), 0, 50, 80), clocks)
     assert found.closest == (20, 40) and found.parting is not None
     assert (found.parting.lower, found.parting.upper) == (50, 60)
     assert found.window is not None and found.window.mean == pytest.approx(0.1075, abs=0.002)
     assert found.window.low < found.window.mean < found.window.high
     assert found.after is not None and found.after.mean == pytest.approx(0.6, abs=0.003)
-    still = agreement_of(steps, np.full((9, 500), 0.1), np.ones(9), Phases(None, math.inf, math.inf), clocks)
+    still = agreement_of(steps, np.full((9, 500), 0.1), np.ones(9), Phases(None, 0, math.inf, math.inf), clocks)
     assert still.parting is not None and not still.parting.seen and still.after is None and still.window is None
-    short = agreement_of(steps[:3], distance[:3], np.ones(3), Phases(None, math.inf, math.inf), clocks)
+    short = agreement_of(steps[:3], distance[:3], np.ones(3), Phases(None, 0, math.inf, math.inf), clocks)
     assert short.parting is None
     assert closest_streak(np.array([0.0, 3, 1, 2, 0, 9]), np.array([False] + [True] * 5), 3).tolist() == [2, 3, 4]
 
@@ -179,10 +179,22 @@ def test_phases_are_those_of_both() -> None:
         )
 
     one, other = clocks((10, 20), (100, 200)), clocks((15, 30), (80, 150))
-    assert phases_of([one, other]) == Phases((30, 80), 80, 200)
-    assert phases_of([one, clocks((15, 30), (80, math.inf))]) == Phases((30, 100), 100, math.inf)
-    assert phases_of([one, clocks((100, 200), (10, 20))]) == Phases(None, 10, 200)
-    assert phases_of([None, None]) == Phases(None, math.inf, math.inf)
+    assert phases_of([one, other]) == Phases((30, 80), 30, 80, 200)
+    assert phases_of([one, clocks((15, 30), (80, math.inf))]) == Phases((30, 100), 30, 100, math.inf)
+    assert phases_of([one, clocks((100, 200), (10, 20))]) == Phases(None, 200, 10, 200)
+    assert phases_of([None, None]) == Phases(None, 0, math.inf, math.inf)
+
+
+def test_where_no_window_opens_agreement_counts_from_the_first_part_that_is_learned() -> None:
+    steps = np.array([1, 2, 5, 10, 20, 50, 100, 200, 400])
+    distance = np.repeat(np.array([[0.0, 0.0, 0.0, 0.2, 0.2, 0.2, 0.6, 0.6, 0.6]]).T, 400, axis=1)
+    clocks = ClockSettings()
+    found = agreement_of(steps, distance, np.ones(9), Phases(None, 10, 90, 200), clocks)
+    assert found.closest == (10, 50) and found.parting is not None
+    assert (found.parting.lower, found.parting.upper) == (50, 100)
+    layers = {"layer_1": Onset(5, 10, "observed"), "layer_2": Onset(100, math.inf, "right-censored")}
+    late = Clocks(Onset(100, math.inf, "right-censored"), Onset(20, 30, "observed"), parts=layers)
+    assert phases_of([late, late]).learned == 10
 
 
 def known(parting: Onset | None, copies: float = 0.0) -> TwinsInfo:

@@ -216,7 +216,8 @@ def test_every_rule_has_controls(name: str) -> None:
     for example in RULES.get(name).examples:
         rule = RULES.create(name, **example)
         found = controls_of(rule, training_set(rule, 256), samples=200)
-        assert len({control.name for control in found}) == len(found) >= 3
+        least = 2 if name == "free" else 3  # whose pieces are single entries, without neighbours
+        assert len({control.name for control in found}) == len(found) >= least
         assert sum("as long as" in control.name for control in found) == 1 and found[-1].name == "pairwise tree"
         for control in found:
             assert control.samples == 200 and 0 <= control.copies <= control.validity <= 1

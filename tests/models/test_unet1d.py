@@ -114,8 +114,10 @@ def test_the_tree_is_that_of_the_strings() -> None:
     assert len(two.build((36,), 2).down) == 2  # type: ignore[arg-type]
     with pytest.raises(SettingError, match=r"branching.*36"):
         models.create("unet1d", width=16).check_shape((36,))
-    with pytest.raises(SettingError, match="branching"):
+    with pytest.raises(SettingError, match=r"depth: 3.*2\^3 = 8"):
         models.create("unet1d", width=16, depth=3).check_shape((36,))
+    with pytest.raises(SettingError, match="branching"):
+        models.create("unet1d", width=16).build((36,), 2)
 
 
 def test_every_token_hears_of_every_other_and_of_the_noise() -> None:
@@ -137,6 +139,30 @@ def test_width_8192_has_the_expected_number_of_parameters() -> None:
         model = models.create("unet1d", width=8192).build((8,), 16)
     inner = 2 * 3 * 2 * 8192**2  # levels both ways, two neighbours
     assert models.parameter_count(model) == pytest.approx(inner, rel=0.001)
+
+
+def test_rates_are_those_of_the_table() -> None:
+    """Yang et al. 2022, Table 3: by what each parameter reads and writes, width 16, two neighbours, 8 symbols."""
+    model = network(16)
+    adam, descent = (model.learning_rates(kind) for kind in ("adam", "sgd"))  # type: ignore[operator]
+    assert adam["embedding.weight"] == adam["noise.weight"] == adam["embedding.bias"] == adam["down.0.bias"] == 1
+    assert adam["down.0.weight"] == 1 / 32 and adam["up.0.weight"] == adam["head.weight"] == 1 / 16
+    assert adam["head.bias"] == adam["up.1.bias"] == 1
+    assert descent["embedding.weight"] == descent["noise.weight"] == descent["embedding.bias"] == 16
+    assert descent["down.2.weight"] == descent["up.2.weight"] == descent["head.bias"] == 1
+    assert descent["down.2.bias"] == 16 and descent["up.2.bias"] == 32 and descent["head.weight"] == 1 / 16
+    assert set(adam) == set(descent) == {name for name, _ in model.named_parameters()}
+
+
+def test_features_keep_their_size_through_many_levels() -> None:
+    torch.manual_seed(0)
+    deep = models.create("unet1d", width=512).build((64,), 8)
+    found: list[Tensor] = []
+    for layer in deep.down:  # type: ignore[union-attr]
+        layer.register_forward_hook(lambda *given: found.append(given[-1]))
+    with torch.no_grad():
+        deep(torch.randint(8, (32, 64)), torch.full((32,), 0.5))
+    assert 0.4 < size(found[-1]) / size(found[0]) < 2.5  # before GELU; with half the variance it would be an eighth
 
 
 def test_names_follow_the_order_of_the_optimizer() -> None:

@@ -57,11 +57,13 @@ def law(settings: RunSettings, change: str) -> float:
     adam, field = settings.training.optimizer == "adam", settings.model.limit == "mean_field"  # type: ignore[attr-defined]
     tau = size / sigma * (0.3 if adam else 1) * (0.5 if field else 1)
     tau *= {"size": (size / 512) ** 0.5 if field else 1, "adam": (size / 512) ** -0.7 if adam else 1}.get(change, 1)
-    tau *= {"noise": sigma if not field else 1, "batch": size / batch}.get(change, 1)
+    tau *= {"noise": sigma if not field else 1, "batch": size / batch, "slightly": size**-0.3 if not adam else 1}.get(
+        change, 1
+    )
     return float(tau)
 
 
-@pytest.mark.parametrize("wrong", ["", "size", "noise", "batch", "adam"])
+@pytest.mark.parametrize("wrong", ["", "size", "noise", "batch", "adam", "slightly"])
 def test_verdict(tmp_path: Path, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "predict", lambda settings: 2 * law(settings, ""))
     monkeypatch.setattr(kernel, "local_mode", lambda settings: {})

@@ -21,7 +21,7 @@ from twoclocks.evaluation.states import STATES, states_of
 from twoclocks.experiment import Run, load_settings
 from twoclocks.experiment import run as train
 from twoclocks.report.curves import Curve, Milestone, curves_data, draw_curves, milestones_within
-from twoclocks.report.page import chapter, render, verdict_sentence, write_report
+from twoclocks.report.page import Together, chapter, render, verdict_sentence, write_report
 from twoclocks.report.strip import MARKS, strip_data
 from twoclocks.report.theme import COLOURS, themed_svg
 
@@ -162,7 +162,7 @@ def test_verdict_in_words_and_drawn(tiny_dit: Run, clocks: Clocks, words: str) -
 def test_page_states_each_runs_own_thresholds(tiny_dit: Run, tiny_gpt: Run) -> None:
     strict = replace(chapter(tiny_dit, 1), curves=replace(curves_data(tiny_dit), clocks=thresholds(0.8, 0.4)))
     loose = replace(chapter(tiny_gpt, 2), curves=replace(curves_data(tiny_gpt), clocks=thresholds(0.5, 0.2)))
-    text = " ".join(render([strict, loose], None).split())
+    text = " ".join(render([strict, loose], Together()).split())
     for valid, copies in ((80, 40), (50, 20)):
         assert f"learned above {valid}% valid samples, memory as begun above {copies}% copies" in text
 
@@ -232,4 +232,4 @@ def test_rules_without_a_theory_have_no_milestones(tiny_dit: Run, page: str) -> 
     assert curves_data(tiny_dit).milestones == () and "when theory expects" not in page
     one = chapter(tiny_dit, 1)
     marked = replace(one, curves=replace(one.curves, milestones=(Milestone("P*_1", 30.0),)))
-    assert "(P*_1: step 30)" in " ".join(render([marked], None).split())
+    assert "(P*_1: step 30)" in " ".join(render([marked], Together()).split())

@@ -14,7 +14,7 @@ from twoclocks.experiment.assembly import Experiment
 from twoclocks.rules import Parity
 from twoclocks.training import crew as crews
 from twoclocks.training.crew import Crew, crew_size, replicas
-from twoclocks.training.loop import TrainingSettings
+from twoclocks.training.loop import LoopState, TrainingSettings, make_step
 from twoclocks.training.optimizer import make_optimizer
 from twoclocks.training.step import PlainStep, SharedStep
 
@@ -39,6 +39,17 @@ def trained(threads: int, batch: int, steps: int = 5) -> tuple[torch.Tensor, flo
 def test_shared_steps_are_the_plain_steps_up_to_rounding(threads: int, batch: int) -> None:
     (plain, loss), (shared, loss_shared) = trained(1, batch), trained(threads, batch)
     assert torch.allclose(shared, plain, atol=2e-5) and loss_shared == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_distinct_rows_reach_every_kind_of_step(threads: int) -> None:
+    settings = TrainingSettings(steps=1, batch=len(DATA), distinct=True)
+    network = models.create("dit", width=16, depth=1, heads=2).build(tuple(DATA.shape[1:]), 2)
+    optimizer = make_optimizer(network, settings)
+    state = LoopState()
+    step = make_step(network, optimizer, objectives.EDM(), DATA, settings, state, Crew(threads))
+    assert isinstance(step, PlainStep) and isinstance(step, SharedStep) == (threads > 1)
+    assert step.draw_rows().sort().values.tolist() == list(range(len(DATA)))
 
 
 def test_shared_steps_are_the_same_every_time() -> None:

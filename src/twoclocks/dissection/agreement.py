@@ -100,6 +100,7 @@ class Phases:
     """What the clocks of both models say about the steps."""
 
     window: tuple[float, float] | None  # in which both windows are open
+    learned: float  # the first step at which each has learned some part of the rule; 0 where that is not known
     before: float  # the last step at which memory has begun in neither; inf where it begins in neither
     after: float  # the first step at which it has begun in both; inf where it does not
 
@@ -113,7 +114,8 @@ def agreement_of(
     inside = np.zeros(len(steps), dtype=bool)
     if phases.window is not None:
         inside = (steps >= phases.window[0]) & (steps <= phases.window[1])
-    early = inside if inside.any() else (steps > 0) & (steps <= phases.before)
+    # Before anything is learned, models that began alike agree by construction.
+    early = inside if inside.any() else (steps > 0) & (steps >= phases.learned) & (steps <= phases.before)
     closest = closest_streak(mean, early if early.any() else np.ones_like(inside), clocks.sustain)
     return Agreement(
         steps=steps,

@@ -192,6 +192,12 @@ def phases_of(clocks: Sequence[Clocks | None]) -> Phases:
     end = min((window[1] for window in windows), default=0.0)
     return Phases(
         window=(begin, end) if len(windows) == len(clocks) and begin <= end else None,
+        learned=max((first_learned(one) for one in known), default=0.0),
         before=min((one.lower for one in memory if one.seen), default=math.inf),
         after=max((one.upper for one in memory), default=math.inf),
     )
+
+
+def first_learned(clocks: Clocks) -> float:
+    """When the first part of the rule is learned; 0 where none is."""
+    return min((one.upper for one in (clocks.rule, *clocks.parts.values()) if one.seen), default=0.0)

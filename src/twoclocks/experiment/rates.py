@@ -54,8 +54,9 @@ def largest_stable_rate(
 ) -> StableRate:
     """Search around ``training.learning_rate`` until a rate that converges and one that does not lie ``factor`` apart.
 
-    A rate converges if for every seed the loss on training rows stays finite and ends, after ``steps`` steps, at most
-    5% above the lowest of eight looks.
+    A rate converges if for every seed the loss on training rows stays finite, ends below where it began, and ends,
+    after ``steps`` steps, at most 5% above the lowest of eight looks. What trains the network to pieces and leaves it
+    there is no convergence.
     """
     if not factor > 1:
         raise SettingError("factor", factor, "use a number above 1, such as 1.25")
@@ -87,13 +88,13 @@ def largest_stable_rate(
 
 def attempt(settings: RunSettings, rate: float, steps: int, seeds: int) -> Trial:
     losses = [window_losses(settings, rate, steps, settings.training.seed + seed) for seed in range(seeds)]
-    settled = all(one[-1] <= (1 + TOLERANCE) * min(one) for one in losses)
+    settled = all(one[-1] <= (1 + TOLERANCE) * min(one) and one[-1] < one[0] for one in losses)
     return Trial(rate, settled and all(math.isfinite(one[-1]) for one in losses), tuple(one[-1] for one in losses))
 
 
 def window_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> list[float]:
-    """Losses on training rows at the ends of the windows of a short training; infinite from where it diverged."""
-    ends = tuple(round(steps * (k + 1) / WINDOWS) for k in range(WINDOWS))
+    """Losses on training rows at the start and at the ends of the windows; infinite from where training diverged."""
+    ends = tuple(round(steps * k / WINDOWS) for k in range(WINDOWS + 1))
     training = replace(settings.training, learning_rate=rate, steps=steps, seed=seed)
     evaluation = replace(settings.evaluation, steps=ends)
     experiment = Experiment(replace(settings, training=training, evaluation=evaluation))
@@ -101,4 +102,4 @@ def window_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> 
     # Always with the same noise: losses of different batches scatter more than rates differ.
     with suppress(DivergedError, FloatingPointError):
         experiment.train(lambda step, loss: found.append(experiment.losses()["loss_train"]))
-    return found + [math.inf] * (WINDOWS - len(found))
+    return found + [math.inf] * (len(ends) - len(found))

@@ -43,6 +43,11 @@ class UNet1dSettings(ModelSettings):
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         length = math.prod(shape)
+        if self.depth is not None and length % self.branching**self.depth:
+            parts = f"{self.branching}^{self.depth} = {self.branching**self.depth}"
+            raise SettingError(
+                "depth", self.depth, f"strings of {length} symbols are no multiple of {parts}; use fewer"
+            )
         if not self.levels(length):
             fix = (
                 f"strings of {length} symbols are no power of it; use one that is, or set depth so that it divides them"
@@ -54,6 +59,7 @@ class UNet1dSettings(ModelSettings):
         return f"U-Net {self.width}"
 
     def build(self, shape: tuple[int, ...], symbols: int) -> UNet1d:
+        self.check_shape(shape)
         return UNet1d(self, math.prod(shape), symbols)
 
 

@@ -19,7 +19,7 @@ from twoclocks.core.errors import SettingError
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 from twoclocks.objectives.randomness import seeds, uniforms
 from twoclocks.objectives.restoring import Noisy, one_step_back, spread
-from twoclocks.objectives.schedules import SCHEDULES
+from twoclocks.objectives.schedules import survival_levels
 from twoclocks.objectives.transitions import Absorbing, Transitions, Uniform
 
 TRANSITIONS: dict[str, Transitions] = {"uniform": Uniform(), "absorbing": Absorbing()}
@@ -43,7 +43,7 @@ def moved(survival: Tensor, pairs: Tensor, device: torch.device) -> Table:
 
 @cache
 def table_of(corruption: str, schedule: str, levels: int, symbols: int) -> Table:
-    survival = SCHEDULES[schedule].levels(levels)
+    survival = survival_levels(schedule, levels)
     pairs = TRANSITIONS[corruption].pair(survival[:-1], survival[1:], symbols)
     return Table(survival, torch.cat([torch.full_like(pairs[:1], torch.nan), pairs]))
 
@@ -62,10 +62,12 @@ class D3PM(Objective):
     schedule: Literal["linear", "cosine", "linear_beta"] = setting(
         "linear", "how the probability to survive falls: linearly, as MD4's cosine, or by DDPM's linear β"
     )
-    noise_levels: int = setting(1000, "levels T of the corruption", at_least=1, at_most=10**6)
+    noise_levels: int = setting(1000, "levels T of the corruption", at_least=1, at_most=10**4)
     sampler_levels: int | None = setting(None, "levels that the sampler visits, evenly chosen; all T", at_least=1)
     evidence: bool = setting(
-        True, "add the log-likelihood of each noisy token to the network's logits, so that it learns only the others'"
+        True,
+        "uniform noise: add the log-likelihood of each noisy token to the network's logits, which then say only what "
+        "the others tell",
     )
     auxiliary: float = setting(0.0, "weight of the cross-entropy of clean tokens beside the bound", at_least=0)
     symbols: int | None = setting(None, "size of the vocabulary; the rule's", at_least=2)
@@ -111,8 +113,7 @@ class D3PM(Objective):
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_t) of every token (n, length, symbols)."""
         tokens, survival = self.corrupt(clean, *drawn)
-        likelihood = self.transitions.likelihood(tokens, survival, self.vocabulary)
-        return (self.message(network, tokens, survival) + likelihood).softmax(dim=-1)
+        return self.transitions.belief(tokens, self.message(network, tokens, survival), survival)
 
     def message(self, network: Network, tokens: Tensor, survival: Tensor) -> Tensor:
         """What the other tokens say about each one (n, length, symbols), at survivals (n, 1) or (1, 1)."""

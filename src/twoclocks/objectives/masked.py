@@ -18,7 +18,7 @@ from twoclocks.core.config import setting
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 from twoclocks.objectives.randomness import seeds
 from twoclocks.objectives.restoring import Noisy, one_step_back, spread
-from twoclocks.objectives.schedules import SCHEDULES, Schedule
+from twoclocks.objectives.schedules import SCHEDULES, Schedule, survival_levels
 from twoclocks.objectives.transitions import MASK, Absorbing, masked_surprise
 
 EARLIEST = 1e-5  # times before it are left out: there the integrand is a ratio of rounding errors
@@ -52,7 +52,7 @@ class Masked(Objective):
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_u) of every token (n, length, symbols)."""
         tokens, now = self.corrupt(clean, *drawn)
-        return self.message(network, tokens, now[:, None]).softmax(dim=-1)
+        return Absorbing().belief(tokens, self.message(network, tokens, now[:, None]), now[:, None])
 
     def corrupt(self, clean: Tensor, times: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Tokens with masks, and the survival (n,) at their times."""
@@ -70,7 +70,7 @@ class Masked(Objective):
         return Noisy(torch.full_like(noise, MASK), noise)
 
     def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
-        survival = self.chosen_schedule.levels(self.sampler_levels)
+        survival = survival_levels(self.schedule, self.sampler_levels)
         now, before = (survival[None, self.sampler_levels - step] for step in (level, level + 1))
         pair = Absorbing().pair(before, now, symbols=0)
         return one_step_back(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)

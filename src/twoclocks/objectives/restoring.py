@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.objectives.randomness import pick, uniforms
-from twoclocks.objectives.transitions import MASK, Transitions
+from twoclocks.objectives.transitions import Transitions
 
 
 @dataclass
@@ -42,5 +42,7 @@ def one_step_back(
     survival = torch.full((1, 1), now, dtype=torch.float64, device=device)
     numbers = torch.stack([torch.full((1,), float(number), device=device) for number in pair.flatten()], dim=1)
     said = message(state.tokens, survival)
-    found = pick(transitions.step_back(state.tokens, said, numbers), uniforms(state.words, count))
-    return Noisy(torch.where(found == said.shape[-1], MASK, found), state.words)
+    outcomes = transitions.step_back(state.tokens, said, numbers)
+    # Where there is one more outcome than symbols, the first is the mask, −1.
+    found = pick(outcomes, uniforms(state.words, count)) - (outcomes.shape[-1] - said.shape[-1])
+    return Noisy(found, state.words)

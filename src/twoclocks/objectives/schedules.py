@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -48,3 +49,8 @@ SCHEDULES: dict[str, Schedule] = {
     ),
     "linear_beta": Schedule(linear_beta_survival, linear_beta_rate),
 }
+
+
+@cache
+def survival_levels(name: str, count: int) -> Tensor:
+    return SCHEDULES[name].levels(count)

@@ -47,8 +47,12 @@ class Transitions(ABC):
         """
 
     @abstractmethod
+    def belief(self, tokens: Tensor, message: Tensor, survival: Tensor) -> Tensor:
+        """p(x_0 | x_t) (n, length, symbols), at survivals (n, 1)."""
+
+    @abstractmethod
     def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
-        """p(x_s | x_t): probabilities (n, length, outcomes); an outcome behind the symbols is the mask."""
+        """p(x_s | x_t): probabilities (n, length, outcomes); an outcome before the symbols is the mask."""
 
 
 class Uniform(Transitions):
@@ -83,6 +87,9 @@ class Uniform(Transitions):
         # Where the posterior is zero it adds nothing, whatever the network says.
         return (share * (exact - said)).where(share > 0, 0.0).sum(dim=-1)
 
+    def belief(self, tokens: Tensor, message: Tensor, survival: Tensor) -> Tensor:
+        return (message + self.likelihood(tokens, survival, message.shape[-1])).softmax(dim=-1)
+
     def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
         stay, change, kept, lost = pair[:, None, None].unbind(dim=-1)
         return self.posterior(torch.where(marks(tokens, message.shape[-1]), kept, lost), message, stay, change).exp()
@@ -116,9 +123,14 @@ class Absorbing(Transitions):
     def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
         revealed = pair[..., None]
         stays = (1 - revealed).expand(*tokens.shape, 1)
-        outcomes = torch.cat([message.softmax(dim=-1) * revealed, stays], dim=-1)
-        known = marks(tokens, outcomes.shape[-1]).to(outcomes.dtype)
+        outcomes = torch.cat([stays, message.softmax(dim=-1) * revealed], dim=-1)
+        known = marks(tokens - MASK, outcomes.shape[-1]).to(outcomes.dtype)
         return torch.where((tokens == MASK)[..., None], outcomes, known)
+
+    def belief(self, tokens: Tensor, message: Tensor, survival: Tensor) -> Tensor:
+        """What is not masked is known."""
+        known = marks(tokens, message.shape[-1]).to(message.dtype)
+        return torch.where((tokens == MASK)[..., None], message.softmax(dim=-1), known)
 
 
 def marks(tokens: Tensor, symbols: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,9 +12,11 @@ from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.dissection.looks import Dissection, known_dissection
 from twoclocks.dissection.twins_info import TwinsInfo
+from twoclocks.experiment.batches import batch_laws
 from twoclocks.experiment.laws import tell_laws
 from twoclocks.experiment.load import Run
 from twoclocks.experiment.phases import Phases, phases_of
+from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
 from twoclocks.report.laws import LawInfo, draw_laws, law_data
 from twoclocks.report.phases import draw_phases, draw_verdicts
@@ -79,7 +81,8 @@ def write_report(
     path = Path(path)
     check_page(path)
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
-    page = render(chapters, law_chapter(runs), phase_chapter(runs), twins_chapter(runs, twins))
+    together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
+    page = render(chapters, together)
     write_atomic(path, page.encode())
     with matplotlib.rc_context(style()):
         draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
@@ -184,12 +187,30 @@ def verdict_sentence(one: Chapter) -> str:
     return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
 
 
-def render(
-    chapters: Sequence[Chapter],
-    laws: LawChapter | None,
-    phases: PhaseChapter | None = None,
-    twins: TwinsChapter | None = None,
-) -> str:
+@dataclass(frozen=True)
+class BatchChapter:
+    """Runs that differ in their batch: steps, or samples seen?"""
+
+    infos: list[BatchInfo]
+    figure: str
+
+
+def batch_chapter(runs: Sequence[Run]) -> BatchChapter | None:
+    infos = [batch_info(law) for law in batch_laws(runs)]
+    return BatchChapter(infos, themed_svg(draw_batches(infos), salt="batches")) if infos else None
+
+
+@dataclass(frozen=True)
+class Together:
+    """What several runs say together, each where they say something."""
+
+    laws: LawChapter | None = None
+    phases: PhaseChapter | None = None
+    batches: BatchChapter | None = None
+    twins: TwinsChapter | None = None
+
+
+def render(chapters: Sequence[Chapter], together: Together) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
@@ -203,5 +224,5 @@ def render(
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()
     page = environment.get_template("report.html")
-    together = {"laws": laws, "phases": phases, "twins": twins}
-    return page.render(chapters=chapters, **together, marks=MARKS, day=day, night=night)
+    parts = {part.name: getattr(together, part.name) for part in fields(together)}
+    return page.render(chapters=chapters, **parts, marks=MARKS, day=day, night=night)

@@ -33,6 +33,7 @@ class Rule(Settings):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and pictures, the papers' first
+    only_a_sample: ClassVar[bool] = False  # of something larger, as texts are: who learned it makes no copies by chance
     uniform_parts: ClassVar[bool] = True  # whether a piece of a true sample is uniform over its valid contents
 
     @property
@@ -117,8 +118,8 @@ class Rule(Settings):
         return {kind: count / self.symbols ** sizes[kind] for kind, count in self.part_counts().items()}
 
     def copy_chance(self, n: int) -> float:
-        """Probability that a sample that the rule draws is one of n training rows."""
-        return min(1.0, n / self.support())
+        """Probability that a sample of who learned the rule is one of n training rows."""
+        return 0.0 if self.only_a_sample else min(1.0, n / self.support())
 
     def cube_copy_chance(self, n: int) -> float:
         """Probability that an array of uniform symbols is one of n training rows."""

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.core.rows import is_member
+from twoclocks.core.rows import Keys, row_keys
 from twoclocks.rules.base import RULES, Array, Rule, in_range
 
 ALPHABET = " abcdefghijklmnopqrstuvwxyz"
@@ -29,13 +30,15 @@ class Text(Rule):
     """Pieces of a real text, without overlap, over space and a to z; a text has no other rule than itself."""
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
-    uniform_parts: ClassVar[bool] = True
+    only_a_sample: ClassVar[bool] = True
 
     length: int = setting(256, "characters of a string", at_least=1, at_most=1 << 16)
     path: str = setting(SHIPPED, "a text file, such as text8; pydoc: the language reference that comes with Python")
     sha256: str = setting("", "digest of the text after cleaning; filled in, and checked where it is given")
 
     def check(self) -> None:
+        if self.path != SHIPPED:  # a run must find its text from any folder
+            object.__setattr__(self, "path", str(Path(self.path).absolute()))
         text = cleaned(self.path)
         found = sha256(text.encode()).hexdigest()
         if self.sha256 not in ("", found):
@@ -56,7 +59,7 @@ class Text(Rule):
         return len(ALPHABET)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        pieces = self.members().numpy()
+        pieces = pieces_of(self.path, self.length)
         return pieces[rng.integers(0, len(pieces), size=n)]
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
@@ -64,17 +67,18 @@ class Text(Rule):
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
         known = in_range(x, self.symbols)
-        found = is_member(torch.where(known[:, None], x, 0), self.members(), self.symbols)
+        keys = row_keys(torch.where(known[:, None], x, 0), self.symbols)
+        found = np.isin(keys, keys_of(self.path, self.length))
         return {"string": (torch.from_numpy(found).to(x.device) & known)[:, None]}
 
     def count(self) -> int:
-        return len(self.members())
+        return len(pieces_of(self.path, self.length))
 
     def part_counts(self) -> dict[str, int]:
         return {"string": self.count()}
 
     def members(self) -> Tensor:
-        return pieces_of(self.path, self.length)
+        return torch.from_numpy(pieces_of(self.path, self.length).astype(np.int64))
 
     def written(self, x: Tensor) -> list[str]:
         """Strings (n, length) as people read them."""
@@ -97,10 +101,15 @@ def cleaned(path: str) -> str:
 
 
 @cache
-def pieces_of(path: str, length: int) -> Tensor:
-    """The distinct pieces of a text (count, length), int64, in the order of their first use."""
-    codes = np.frombuffer(cleaned(path).encode(), dtype=np.uint8).astype(np.int64)
-    symbols = np.where(codes == ord(" "), 0, codes - ord("a") + 1)
+def pieces_of(path: str, length: int) -> npt.NDArray[np.uint8]:
+    """The distinct pieces of a text (count, length), in the order of their first use."""
+    codes = np.frombuffer(cleaned(path).encode(), dtype=np.uint8)
+    symbols = np.where(codes == ord(" "), 0, codes - np.uint8(ord("a") - 1)).astype(np.uint8)
     whole = symbols[: len(symbols) // length * length].reshape(-1, length)
-    _, first = np.unique(whole, axis=0, return_index=True)
-    return torch.from_numpy(whole[np.sort(first)])
+    _, first = np.unique(row_keys(whole, len(ALPHABET)), return_index=True)
+    return whole[np.sort(first)]
+
+
+@cache
+def keys_of(path: str, length: int) -> Keys:
+    return row_keys(pieces_of(path, length), len(ALPHABET))

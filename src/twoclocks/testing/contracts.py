@@ -36,7 +36,8 @@ def check_rule(rule: Rule) -> None:
     assert 1 <= rule.support() <= rule.count(), (
         f"support() {rule.support()} must lie between 1 and count() {rule.count()}"
     )
-    assert math.isclose(rule.copy_chance(1), 1 / rule.support()), "copy_chance(1) must be 1 / support()"
+    if not rule.only_a_sample:
+        assert math.isclose(rule.copy_chance(1), 1 / rule.support()), "copy_chance(1) must be 1 / support()"
     assert all(name and isinstance(at, int) and at > 0 for name, at in rule.milestones().items()), (
         "milestones() must say a whole number above 0 for every name"
     )

@@ -62,7 +62,9 @@ def set_operations(network: nn.Module, settings: TrainingSettings) -> None:
 
 
 def make_operations(network: nn.Module, settings: TrainingSettings) -> Operations:
-    fused = settings.kernels == "fused" and getattr(network, "fusible", False)
+    # On flat memory all parameters have one rate.
+    fits = getattr(network, "fusible", False) and not hasattr(network, "learning_rates")
+    fused = settings.kernels == "fused" and fits
     if settings.precision != "bfloat16":
         lean = fused and settings.precision == "float32" and not settings.on_gpu
         return LeanOperations(network) if lean else PLAIN

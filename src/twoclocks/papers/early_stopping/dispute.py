@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from twoclocks.clocks import Onset
-from twoclocks.clocks.collapse import collapse
 from twoclocks.core.errors import UserError
 from twoclocks.experiment import Run, RunSettings, load_settings
+from twoclocks.experiment.batches import batch_law
 from twoclocks.papers.early_stopping.grammar import grammar_run
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 
@@ -28,30 +27,17 @@ class Dispute(Recipe):
     steps: ClassVar[dict[int, int]]
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
-        batches = [one.settings.training.batch for one in runs.values()]
-        onsets = [self.onset(one) for one in runs.values()]
-        words = ", ".join(f"batch {batch}: {onset}" for batch, onset in zip(batches, onsets, strict=True))
+        onsets = {one.settings.training.batch: one.clocks().memory for one in runs.values()}
+        words = ", ".join(f"batch {batch}: {onset}" for batch, onset in onsets.items())
         try:
-            found = collapse([one.settings.data.n for one in runs.values()], batches, onsets)
+            law = batch_law(list(runs.values()))
         except UserError as error:
             return Measurement("unfinished", f"{words}; {error}", {})
-        low, high = found.batch_power_ci
-        whose = "P1's" if low >= -1.25 and high <= -0.75 else "P2's" if low >= -0.25 and high <= 0.25 else "neither"
-        values: dict[str, Any] = {
-            **found.as_json(),
-            "answer": whose,
-            "onsets": {str(batch): onset.as_json() for batch, onset in zip(batches, onsets, strict=True)},
-        }
         # What is to be reproduced is an answer; "neither" leaves both papers unsupported here.
-        verdict: Verdict = "not reproduced" if whose == "neither" else "reproduced"
+        verdict: Verdict = "not reproduced" if law.answer == "neither" else "reproduced"
         if len(runs) < len(self.steps):
             verdict = "unfinished"
-        answer = {"neither": "neither paper's answer"}.get(whose, f"{whose} answer")
-        sentence = f"τ ∝ batch^{found.batch_power:.2f} (95%: {low:.2f} to {high:.2f}), {answer}; {words} (1 seed)"
-        return Measurement(verdict, sentence, values)
-
-    def onset(self, run: Run) -> Onset:
-        return run.clocks().memory
+        return Measurement(verdict, f"{law.sentence()}; {words} (1 seed)", law.as_json())
 
 
 @RECIPES.register("p2-dispute-rhm")
