@@ -1,4 +1,4 @@
-"""How long does a run of the paper's size take, and when do its clocks tick? P1's baseline, whole, on one GPU.
+"""How long does a run of a preset take, and when do its clocks tick? By default P1's baseline, whole, on one GPU.
 
     python benchmarks/paper_scale.py --out results/paper_scale.json --work DIR
 
@@ -35,7 +35,7 @@ def main() -> None:
     done = run(settings, arguments.work, say)
     columns, timings, clocks = done.metrics(), done.timings(), done.clocks()
     result: dict[str, Any] = {
-        "command": "python benchmarks/paper_scale.py --out results/paper_scale.json --work DIR",
+        "command": f"python benchmarks/paper_scale.py --preset {arguments.preset} --out {arguments.out} --work DIR",
         "commit": commit(),
         "versions": versions(),
         "machine": machine(settings.training.device),
