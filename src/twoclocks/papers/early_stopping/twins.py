@@ -26,11 +26,12 @@ class Twins(Recipe):
         memory = [one.memory for one in info.clocks if one is not None]
         parting = found.parting
         values: dict[str, Any] = info.numbers()
+        words = " ".join(info.sample_sentences() if info.outputs is None else info.output_sentences(info.outputs))
         if parting is None or not all(one.seen for one in memory):
-            return Measurement("unfinished", " ".join(info.sentences()), values)
+            return Measurement("unfinished", words, values)
         kept = parting.seen and parting.upper > min(one.lower for one in memory)
         verdict: Verdict = "reproduced" if kept else "not reproduced"
-        return Measurement(verdict, " ".join(info.sentences()), values)
+        return Measurement(verdict, f"{words} (1 seed)", values)
 
 
 @RECIPES.register("p2-twins-rhm")

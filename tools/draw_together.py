@@ -1,0 +1,45 @@
+"""Figures of several runs as PNG files, for docs and papers.
+
+python tools/draw_together.py phases phases.png DIR...
+python tools/draw_together.py batches batches.png "TITLE=DIR" "TITLE=DIR"...    each DIR a folder of runs, or a pattern
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from twoclocks.experiment import Run, load_run
+from twoclocks.experiment.batches import batch_law
+from twoclocks.experiment.phases import phases_of
+from twoclocks.report.batches import batch_info, draw_batches
+from twoclocks.report.phases import draw_phases
+from twoclocks.report.theme import style
+
+
+def runs_at(patterns: Sequence[str]) -> list[Run]:
+    return [load_run(path) for pattern in patterns for path in sorted(Path(pattern).parent.glob(Path(pattern).name))]
+
+
+def drawn(what: str, words: Sequence[str]) -> Any:
+    if what == "phases":
+        return draw_phases(phases_of(runs_at(words)))
+    named = [word.rpartition("=") for word in words]
+    return draw_batches([batch_info(batch_law(runs_at([pattern])), title) for title, _, pattern in named])
+
+
+def main() -> None:
+    what, out, *words = sys.argv[1:]
+    if what not in ("phases", "batches"):
+        sys.exit(f"{what}: use phases or batches")
+    with matplotlib.rc_context(style()):
+        drawn(what, words).savefig(out, dpi=130)
+    print(out)
+
+
+if __name__ == "__main__":
+    main()
