@@ -18,7 +18,6 @@ from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Reci
 class Dispute(Recipe):
     """Runs that differ in their batch alone; ``steps`` gives how long each lasts, by batch."""
 
-    claim: ClassVar[str] = "A8 against B6"
     paper: ClassVar[str] = "P1: τ_mem follows steps·batch/N; P2: τ_mem does not depend on the batch"
     criterion: ClassVar[str] = (
         "95% interval of the power of the batch: P1's answer where it lies within −1.25 to −0.75, P2's within "
@@ -44,6 +43,8 @@ class Dispute(Recipe):
 class GrammarDispute(Dispute):
     """D3PM on the grammar (16, 4, 3, 2), 256 strings."""
 
+    claim: ClassVar[str] = "A8 against B6 (RHM)"
+
     steps: ClassVar[dict[int, int]] = {32: 16_000, 64: 10_000, 128: 7_000, 256: 5_000, 512: 4_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
@@ -57,6 +58,8 @@ class GrammarDispute(Dispute):
 class DiTDispute(Dispute):
     """DiT-nano on 36 bits in groups of 3, 64 samples."""
 
+    claim: ClassVar[str] = "A8 against B6 (DiT)"
+
     steps: ClassVar[dict[int, int]] = {32: 110_000, 64: 70_000, 128: 45_000, 256: 28_000}
 
     def settings(self, device: str) -> dict[str, RunSettings]:
@@ -66,6 +69,8 @@ class DiTDispute(Dispute):
 @RECIPES.register("p2-dispute-gpt")
 class GPTDispute(Dispute):
     """GPT-nano on 36 bits in groups of 3, 512 samples."""
+
+    claim: ClassVar[str] = "A8 against B6 (GPT)"
 
     steps: ClassVar[dict[int, int]] = {16: 8_000, 32: 6_000, 64: 4_000, 128: 3_000, 256: 2_000}
 
