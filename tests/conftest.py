@@ -36,6 +36,15 @@ def tiny_gpt(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(load_settings("demo-gpt", {**TINY, "model": SMALL_MODEL}), tmp_path_factory.mktemp("runs") / "gpt")
 
 
+@pytest.fixture(scope="session")
+def tiny_unet(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A network with rates of its own at every layer."""
+    shared = {section: values for section, values in TINY.items() if section != "rule"}
+    change = {"data": {"n": 64}, "model": {"width": 16}, "objective": {"sampler_levels": 4}}
+    settings = load_settings("p2-rhm-small", {**shared, **change})
+    return run(settings, tmp_path_factory.mktemp("runs") / "unet")
+
+
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to run commands in."""

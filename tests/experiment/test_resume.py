@@ -45,7 +45,7 @@ def stopping_at(step: int, by: BaseException | type[BaseException] = KeyboardInt
     return observe
 
 
-@pytest.mark.parametrize("name", ["tiny_dit", "tiny_gpt"])
+@pytest.mark.parametrize("name", ["tiny_dit", "tiny_gpt", "tiny_unet"])
 @pytest.mark.parametrize("seconds", [0.0, 30.0])
 def test_a_run_in_many_sittings_is_the_same_run(
     name: str, seconds: float, request: pytest.FixtureRequest, tmp_path: Path

@@ -12,7 +12,6 @@ from twoclocks.papers.early_stopping.grammar import grammar_run
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, Verdict
 
 START = {"adam": 0.1, "sgd": 0.3}  # where the search begins
-STEPS = {"adam": 40_000, "sgd": 60_000}
 
 
 @RECIPES.register("p2-rhm-optimizers")
@@ -22,20 +21,20 @@ class Optimizers(Recipe):
     claim: ClassVar[str] = "B6 (optimizer, RHM)"
     paper: ClassVar[str] = "Adam and SGD at their largest stable rates memorize after about the same number of steps"
     criterion: ClassVar[str] = "τ_mem of both within a factor of 2"
+    steps: ClassVar[Mapping[str, int]] = {"adam": 40_000, "sgd": 60_000}
+    change: ClassVar[Mapping[str, Any]] = {}
+    preset: ClassVar[str] = "p2-rhm-optimizers"
+    trial_steps: ClassVar[int] = 2000  # of the search
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        return {
-            f"rhm-{name}": grammar_run(
-                "p2-rhm-optimizers",
-                device,
-                steps,
-                **{"training.optimizer": name, "training.learning_rate": START[name]},
-            )
-            for name, steps in STEPS.items()
-        }
+        runs = {}
+        for name, steps in self.steps.items():
+            chosen = {"training.optimizer": name, "training.learning_rate": START[name]}
+            runs[f"rhm-{name}"] = grammar_run(self.preset, device, steps, **{**self.change, **chosen})
+        return runs
 
     def prepared(self, settings: RunSettings) -> RunSettings:
-        found = largest_stable_rate(settings, steps=2000, seeds=1, factor=1.5)
+        found = largest_stable_rate(settings, steps=self.trial_steps, seeds=1, factor=1.5)
         return replace(settings, training=replace(settings.training, learning_rate=found.largest))
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
@@ -52,3 +51,18 @@ class Optimizers(Recipe):
         far = second.lower > 2 * first.upper
         verdict: Verdict = "reproduced" if near else "not reproduced" if far else "unfinished"
         return Measurement(verdict, f"{words} (1 seed)", values)
+
+
+@RECIPES.register("p2-rhm-optimizers-small")
+class SmallOptimizers(Optimizers):
+    """The same question on the grammar (16, 4, 3, 2), 256 strings, width 128: for a CPU."""
+
+    steps: ClassVar[Mapping[str, int]] = {"adam": 12_000, "sgd": 30_000}
+    change: ClassVar[Mapping[str, Any]] = {
+        "data.n": 256,
+        "model.width": 128,
+        "training.precision": "float32",
+        "objective.sampler_levels": 50,
+    }
+    preset: ClassVar[str] = "p2-rhm-l3"
+    trial_steps: ClassVar[int] = 1000
