@@ -17,7 +17,7 @@ from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
 from twoclocks.experiment import Run, load_settings
 from twoclocks.experiment.phases import Phases, earliest, natural, phases_between, phases_of
-from twoclocks.report.page import phase_chapter, render
+from twoclocks.report.page import Together, phase_chapter, render
 from twoclocks.report.phases import draw_phases, draw_verdicts, words
 from twoclocks.report.theme import COLOURS, themed_svg
 from twoclocks.testing.runs import write_run
@@ -229,10 +229,10 @@ def test_the_page_has_the_chapter_only_for_runs_of_several_sizes(sweep: list[Run
     both = phase_chapter([*sweep, other])
     assert both is not None and both.verdicts
     for chapter, figures in ((found, 1), (both, 2)):
-        page = " ".join(render([], None, chapter).split())
+        page = " ".join(render([], Together(phases=chapter)).split())
         assert page.count("<svg") == figures and "Phases: what is learned" in page
         assert all(html.escape(sentence) in page for sentence in chapter.info.sentences())
-    assert "Phases: what is learned" not in render([], None)
+    assert "Phases: what is learned" not in render([], Together())
 
 
 def test_runs_without_evaluations_are_left_out(tmp_path: Path, sweep: list[Run]) -> None:
