@@ -202,7 +202,7 @@ def twins_command(arguments: argparse.Namespace) -> None:
     if arguments.device is not None:
         check_device(arguments.device)
     first, second = load_run(arguments.first), load_run(arguments.second)
-    with watch_looks() as tell:
+    with watch_looks("twins") as tell:
         found = compare_twins(first, second, arguments.device, arguments.rows, tell)
     page = write_report([first, second], arguments.out, twins=[found])
     for note in found.notes:

@@ -46,6 +46,11 @@ def test_a_network_in_pieces_has_not_converged_however_still_it_lies(rate: float
     assert not trial.converges, trial
 
 
+def test_a_rate_too_small_to_be_seen_is_stable() -> None:
+    for optimizer in ("adam", "sgd"):
+        assert attempt(settings(optimizer, 1e-8), 1e-8, 80, 1).converges
+
+
 def test_every_seed_must_converge_and_what_diverges_is_infinite() -> None:
     trial = attempt(settings("sgd", 1e6), 1e6, 80, 2)
     assert not trial.converges and len(trial.losses) == 2 and all(math.isinf(loss) for loss in trial.losses)

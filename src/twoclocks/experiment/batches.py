@@ -11,7 +11,7 @@ from typing import Any, Literal
 from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.errors import UserError
-from twoclocks.experiment.laws import Clock, group_labels, read_points
+from twoclocks.experiment.laws import NAMES, Clock, group_labels, read_points
 from twoclocks.experiment.load import Run
 
 FEWEST = 3  # batches that show a power
@@ -65,8 +65,7 @@ class BatchLaw:
 
     def sentence(self) -> str:
         low, high = self.collapse.batch_power_ci
-        name = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}[self.clock]
-        told = f"{name} ∝ batch^{self.collapse.batch_power:z.2f} (95%: {low:z.2f} to {high:z.2f})"
+        told = f"{NAMES[self.clock]} ∝ batch^{self.collapse.batch_power:z.2f} (95%: {low:z.2f} to {high:z.2f})"
         answer = {
             "samples": "it follows samples seen, steps·batch/N, as P1 says",
             "steps": "it follows steps, whatever the batch, as P2 says",

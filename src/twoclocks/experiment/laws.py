@@ -19,6 +19,7 @@ from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.experiment.load import Run
 
 Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
+NAMES: dict[Clock, str] = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}
 FIELDS: dict[Clock, str] = {"tau_mem": "memory_threshold", "tau_rule": "rule_threshold", "tau_gap": "gap_threshold"}
 # What may differ between the runs of one law: their size, seeds and length, and how fast they were computed.
 FREE = {"data.n", "data.seed", "data.part", "training.seed", "training.steps", "training.device", "training.threads"}

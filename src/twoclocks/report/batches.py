@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from twoclocks.experiment.batches import BatchLaw
-from twoclocks.report.laws import NAMES, Floats, draw_interval
+from twoclocks.experiment.laws import NAMES
+from twoclocks.report.laws import Floats, draw_interval
 from twoclocks.report.theme import light, style
 
 EXPECTED = {"P1: ∝ 1/batch": (-1.0, (0, (1, 1.5))), "P2: independent": (0.0, (0, (5, 3)))}

@@ -92,7 +92,7 @@ def watch_sweep() -> Iterator[Callable[[Shown], None]]:
 
 
 @contextmanager
-def watch_looks() -> Iterator[Callable[[int, int, str], None]]:
+def watch_looks(command: str = "dissect") -> Iterator[Callable[[int, int, str], None]]:
     """How far a dissection is: a live bar on a terminal, a line at every tenth elsewhere; on stderr."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -103,12 +103,12 @@ def watch_looks() -> Iterator[Callable[[int, int, str], None]]:
             tenth = 10 * done // total if total else said
             if tenth != said:
                 said = tenth
-                say(console, f"dissect  {done:,}/{total:,}  {words}".rstrip())
+                say(console, f"{command}  {done:,}/{total:,}  {words}".rstrip())
 
         yield print_tenths
         return
     count = TextColumn("{task.completed:,.0f}/{task.total:,.0f}  {task.description}")
-    with Bar(TextColumn("[bold]dissect"), BarColumn(bar_width=20), count, TimeElapsedColumn(), console=console) as bar:
+    with Bar(TextColumn(f"[bold]{command}"), BarColumn(bar_width=20), count, TimeElapsedColumn(), console=console) as bar:
         task = bar.add_task("", total=1)
         yield lambda done, total, words: bar.update(task, completed=done, total=max(total, 1), description=words)
 

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
-from twoclocks.experiment.laws import Laws, fit_runs
+from twoclocks.experiment.laws import NAMES, Laws, fit_runs
 from twoclocks.experiment.load import Run
 from twoclocks.report.theme import light, style
 
 Floats = npt.NDArray[np.float64]
-NAMES = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}
 COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken"}
 MARKERS = "osD^vP*X"
 
@@ -54,7 +53,7 @@ def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
     found, refused = [], []
     for clock in NAMES:
         try:
-            found.append(law_info(fit_runs(runs, clock)))  # type: ignore[arg-type]
+            found.append(law_info(fit_runs(runs, clock)))
         except UserError as error:
             refused.append(f"{NAMES[clock]}: {error}")
     return found, refused

@@ -40,7 +40,7 @@ class Text(Rule):
         if self.path != SHIPPED:  # a run must find its text from any folder
             object.__setattr__(self, "path", str(Path(self.path).absolute()))
         text = cleaned(self.path)
-        found = sha256(text.encode()).hexdigest()
+        found = digest_of(self.path)
         if self.sha256 not in ("", found):
             fix = f"the text at {self.path!r} has {found[:16]}…; use that text, or leave sha256 out"
             raise SettingError("sha256", self.sha256, fix)
@@ -98,6 +98,12 @@ def cleaned(path: str) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"rule.path: {path!r} cannot be read as text ({error}); give a text file") from None
     return re.sub("[^a-z]+", " ", text.lower()).strip()
+
+
+@cache
+def digest_of(path: str) -> str:
+    """Settings are built often, and a corpus is long."""
+    return sha256(cleaned(path).encode()).hexdigest()
 
 
 @cache

@@ -19,6 +19,7 @@ from twoclocks.training.crew import Crew
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.step import PlainStep, SharedStep, Step, captured
 
+OptimizerName = Literal["adam", "adamw", "sgd"]
 CHECK_EVERY = 50  # steps between two looks at the loss
 
 
@@ -29,7 +30,7 @@ class TrainingSettings(Settings):
     steps: int = setting(help="optimizer steps", at_least=1, at_most=10**12)
     batch: int = setting(256, "samples a step, drawn with replacement unless distinct", at_least=1, at_most=10**6)
     distinct: bool = setting(False, "no sample twice in a step: with batch = data.n, each step sees the whole set")
-    optimizer: Literal["adam", "adamw", "sgd"] = setting(
+    optimizer: OptimizerName = setting(
         "adam", "Adam, AdamW for decoupled weight decay, or plain gradient descent without momentum"
     )
     learning_rate: float = setting(1e-4, "constant step size, which a network in μP scales layer by layer", above=0)

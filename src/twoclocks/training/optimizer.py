@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -10,10 +10,8 @@ from torch import nn
 from twoclocks.kernels.flat import Flat
 from twoclocks.kernels.flat_adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
-from twoclocks.training.loop import TrainingSettings
+from twoclocks.training.loop import OptimizerName, TrainingSettings
 from twoclocks.training.step import operations_of
-
-Kind = Literal["adam", "adamw", "sgd"]
 
 
 def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -30,7 +28,7 @@ def make_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.opti
     return optimizer
 
 
-def rate_groups(network: nn.Module, kind: Kind, rate: float) -> list[dict[str, Any]]:
+def rate_groups(network: nn.Module, kind: OptimizerName, rate: float) -> list[dict[str, Any]]:
     """The parameters, those of one rate together."""
     scales = network.learning_rates(kind) if hasattr(network, "learning_rates") else {}  # type: ignore[operator]
     groups: dict[float, list[nn.Parameter]] = {}
