@@ -108,7 +108,8 @@ def watch_looks(command: str = "dissect") -> Iterator[Callable[[int, int, str], 
         yield print_tenths
         return
     count = TextColumn("{task.completed:,.0f}/{task.total:,.0f}  {task.description}")
-    with Bar(TextColumn(f"[bold]{command}"), BarColumn(bar_width=20), count, TimeElapsedColumn(), console=console) as bar:
+    columns = TextColumn(f"[bold]{command}"), BarColumn(bar_width=20), count, TimeElapsedColumn()
+    with Bar(*columns, console=console) as bar:
         task = bar.add_task("", total=1)
         yield lambda done, total, words: bar.update(task, completed=done, total=max(total, 1), description=words)
 
