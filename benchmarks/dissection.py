@@ -15,10 +15,10 @@ from pathlib import Path
 
 from twoclocks.core.config import to_mapping
 from twoclocks.dissection.cache import Cache
-from twoclocks.dissection.looks import choose_views, dissect
+from twoclocks.dissection.execution import choose_views, dissect
 from twoclocks.dissection.subject import RunSubject
-from twoclocks.experiment import load_run
-from twoclocks.report.why import why_chapter
+from twoclocks.report.drawings import why_chapter
+from twoclocks.runs import load_run
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
@@ -33,7 +33,7 @@ def main() -> None:
     spent: Counter[str] = Counter()
     last = [time.perf_counter(), "start"]
 
-    def tell(done: int, total: int, words: str) -> None:
+    def report(done: int, total: int, words: str) -> None:
         now = time.perf_counter()
         spent[str(last[1])] += now - float(last[0])  # type: ignore[assignment]
         last[:] = [now, words.split(" ")[0]]
@@ -41,7 +41,7 @@ def main() -> None:
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         subject = RunSubject(run, arguments.device)
-        found = dissect(subject, choose_views(), Cache(Path(folder)), tell)
+        found = dissect(subject, choose_views(), Cache(Path(folder)), report)
         measured = time.perf_counter() - begin
         why_chapter(found, salt="x")
     whole = time.perf_counter() - begin
@@ -49,7 +49,7 @@ def main() -> None:
         "command": f"python benchmarks/dissection.py DIR --out results/{arguments.out.name}",
         "commit": commit(),
         "versions": versions(),
-        "machine": machine(subject.device) | {"threads": subject.crew.size},
+        "machine": machine(subject.device) | {"threads": subject.pool.size},
         "settings": to_mapping(run.settings),
         "checkpoints": len(subject.steps("weights")),
         "evaluations": len(subject.steps("samples")),

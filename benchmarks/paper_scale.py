@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.config import to_mapping
-from twoclocks.experiment import load_settings, run
-from twoclocks.experiment.session import Progress
+from twoclocks.runs import load_settings, run
+from twoclocks.runs.session import Progress
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
@@ -43,7 +43,7 @@ def main() -> None:
         "settings": to_mapping(settings),
         "seconds": round(done.status["seconds"], 1),
         "evaluation_seconds": round(float(timings["evaluation_seconds"].sum()), 1),
-        "sittings": len(done.status["sittings"]),
+        "attempts": len(done.status["attempts"]),
         "evaluations": len(columns["step"]),
         **clocks.as_json(),
         "curves": {name: columns[name].tolist() for name in KEPT},

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from twoclocks.experiment import load_run, load_settings
+from twoclocks.runs import load_run, load_settings
 from twoclocks.store.checkpoints import Checkpoints
 from twoclocks.store.files import digest, write_json
 from twoclocks.store.provenance import commit, machine, versions
@@ -45,7 +45,7 @@ def one(preset: str, out: Path, kills: int, seed: int) -> dict[str, Any]:
     return {
         "preset": preset,
         "kills": died,
-        "sittings": [sitting["from_step"] for sitting in done.status["sittings"]],
+        "attempts": [attempt["from_step"] for attempt in done.status["attempts"]],
         **done.clocks().as_json(),
         "last_losses": {name: float(columns[name][-1]) for name in ("loss_train", "loss_held_out", "loss_cube")},
         "weights": digest(weights)[:16],
@@ -69,7 +69,7 @@ def main() -> None:
     about = {"commit": commit(), "versions": versions(), "machine": machine("cuda")}
     write_json(arguments.out, {"command": "python benchmarks/resume_gpu.py --out FILE", **about, "runs": runs})
     for run in runs:
-        print(run["preset"], run["kills"], run["sittings"], run["tau_rule"], run["tau_mem"], run["weights"])
+        print(run["preset"], run["kills"], run["attempts"], run["tau_rule"], run["tau_mem"], run["weights"])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.clocks import Onset
-from twoclocks.experiment import load_settings, run
+from twoclocks.runs import load_settings, run
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 

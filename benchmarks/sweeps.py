@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.config import to_mapping
-from twoclocks.experiment import load_run
+from twoclocks.runs import load_run
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.sweeps import EXECUTORS, Plan, Sweep, run_sweep
-from twoclocks.sweeps.executors import Order
+from twoclocks.sweeps.executors import Job
 from twoclocks.sweeps.grid import SweepSettings, make_plan
 from twoclocks.sweeps.local import LocalPool
 
@@ -49,7 +49,7 @@ def empty_cells(folder: Path, count: int = 30) -> dict[str, Any]:
     with LocalPool(capacity=1, devices=0) as pool:
         for number, cell in enumerate(plan_of(count + 1, **EMPTY).cells):
             begin = time.perf_counter()
-            pool.start(Order(cell.key, to_mapping(cell.settings), str(folder / cell.key), 30.0))
+            pool.start(Job(cell.key, to_mapping(cell.settings), str(folder / cell.key), 30.0))
             while not (ended := pool.wait(10)):
                 pass
             assert ended[0].outcome == "finished", ended

@@ -20,9 +20,9 @@ import torch
 from twoclocks.bench.steps import ceiling, layer_shapes
 from twoclocks.bench.timing import rate
 from twoclocks.core.config import to_mapping
-from twoclocks.experiment import load_settings
-from twoclocks.experiment.assembly import Experiment
 from twoclocks.models.base import parameter_count
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 

@@ -13,7 +13,7 @@ import torch
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU, one program after the other; before Triton is loaded
 
-from twoclocks.experiment import Run, load_settings, run
+from twoclocks.runs import Run, load_settings, run
 
 TINY = {
     "rule": {"length": 8, "group": 2},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twoclocks.cli import LISTS, main, with_preset
-from twoclocks.experiment import Experiment, Run, load_settings
+from twoclocks.runs import Experiment, Run, load_settings
 
 FAST = [
     *("--training.steps", "40", "--training.batch", "8", "--evaluation.samples", "200", "--evaluation.first", "5"),

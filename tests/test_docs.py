@@ -16,9 +16,9 @@ from twoclocks import cli, commands
 from twoclocks.cli import with_preset
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.core.config import build
-from twoclocks.experiment import RunSettings, load_settings, run
 from twoclocks.report.listing import list_rows
 from twoclocks.rules import RULES
+from twoclocks.runs import RunSettings, load_settings, run
 from twoclocks.sweeps import read_plan
 from twoclocks.testing import check_rule
 

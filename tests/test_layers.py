@@ -11,35 +11,28 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "twoclocks"
 
+FIELD = {"core", "rules", "models", "objectives", "clocks", "store", "data"}
 BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "core": set(),
     "rules": {"core"},
-    "kernels": set(),
+    "kernels": {"core"},
     "models": {"core", "kernels"},
     "objectives": {"core", "kernels"},
     "clocks": {"core"},
     "store": {"core"},
+    "monitor": {"core", "clocks"},
     "data": {"core", "rules"},
     "oracles": {"core", "rules", "data"},
     "training": {"core", "kernels", "data", "objectives", "store"},
     "evaluation": {"core", "rules", "data"},
-    "dissection": {
-        *("core", "rules", "models", "objectives", "clocks", "store", "data", "oracles", "training", "evaluation"),
-        "experiment",
-    },
-    "experiment": {"core", "rules", "models", "objectives", "clocks", "store", "data", "training", "evaluation"},
-    "testing": {"core", "rules", "models", "objectives", "data", "store", "experiment", "dissection"},
-    "report": {
-        *("core", "rules", "models", "objectives", "clocks", "store", "data", "evaluation", "experiment", "dissection"),
-    },
-    "bench": {
-        *("core", "rules", "data", "evaluation", "models", "objectives", "training", "experiment", "report", "store"),
-    },
-    "papers": {
-        *("core", "rules", "data", "objectives", "oracles", "store", "experiment", "clocks", "dissection"),
-        "evaluation",
-    },
-    "sweeps": {"core", "clocks", "store", "experiment", "training"},
+    "runs": {*FIELD, "monitor", "training", "evaluation"},
+    "dissection": {*FIELD, "oracles", "training", "evaluation", "runs"},
+    "analysis": {*FIELD, "evaluation", "runs", "dissection"},
+    "testing": {"core", "rules", "models", "objectives", "data", "store", "runs", "dissection"},
+    "report": {*FIELD, "evaluation", "runs", "analysis", "dissection"},
+    "bench": {*FIELD, "evaluation", "training", "runs", "report"},
+    "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report"},
+    "sweeps": {"core", "clocks", "store", "runs", "training"},
     "presets": set(),
 }
 
@@ -71,18 +64,19 @@ def test_folder_imports_only_what_lies_below(folder: str) -> None:
         assert ours - {folder} <= BELOW[folder], f"{path.name} imports {ours - {folder} - BELOW[folder]}"
 
 
-def test_clocks_do_not_import_torch() -> None:
-    assert not any(m.split(".")[0] == "torch" for path in (SOURCE / "clocks").rglob("*.py") for m in imports(path))
+@pytest.mark.parametrize("folder", ["clocks", "monitor"])
+def test_clocks_and_monitor_do_not_import_torch(folder: str) -> None:
+    assert not any(m.split(".")[0] == "torch" for path in (SOURCE / folder).rglob("*.py") for m in imports(path))
 
 
-@pytest.mark.parametrize("module", ["twoclocks", "twoclocks.clocks", "twoclocks.cli"])
+@pytest.mark.parametrize("module", ["twoclocks", "twoclocks.clocks", "twoclocks.monitor", "twoclocks.cli"])
 def test_light_modules_do_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_training_core_loads_no_drawing_library() -> None:
-    code = "import sys, twoclocks.experiment; assert not {'matplotlib', 'jinja2', 'torchvision'} & set(sys.modules)"
+    code = "import sys, twoclocks.runs; assert not {'matplotlib', 'jinja2', 'torchvision'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import matplotlib
 
-from twoclocks.report.kernel import draw_kernel, kernel_data
+from twoclocks.papers.early_stopping.kernel_figure import draw_kernel, kernel_data
 from twoclocks.report.theme import style
 
 

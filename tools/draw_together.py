@@ -13,12 +13,12 @@ from typing import Any
 
 import matplotlib
 
-from twoclocks.experiment import Run, load_run
-from twoclocks.experiment.batches import batch_law
-from twoclocks.experiment.phases import phases_of
+from twoclocks.analysis.batches import batch_law
+from twoclocks.analysis.phases import phase_diagram
 from twoclocks.report.batches import batch_info, draw_batches
 from twoclocks.report.phases import draw_phases
 from twoclocks.report.theme import style
+from twoclocks.runs import Run, load_run
 
 
 def runs_at(patterns: Sequence[str]) -> list[Run]:
@@ -27,7 +27,7 @@ def runs_at(patterns: Sequence[str]) -> list[Run]:
 
 def drawn(what: str, words: Sequence[str]) -> Any:
     if what == "phases":
-        return draw_phases(phases_of(runs_at(words)))
+        return draw_phases(phase_diagram(runs_at(words)))
     named = [word.rpartition("=") for word in words]
     return draw_batches([batch_info(batch_law(runs_at([pattern])), title) for title, _, pattern in named])
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import matplotlib
 
-from twoclocks.dissection.looks import known_dissection
-from twoclocks.experiment import load_run
+from twoclocks.dissection.execution import known_dissection
+from twoclocks.report.drawings import DRAWINGS
 from twoclocks.report.theme import style
-from twoclocks.report.why import DRAWINGS
+from twoclocks.runs import load_run
 
 
 def main() -> None:

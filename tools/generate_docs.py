@@ -101,7 +101,7 @@ def resume_gpu() -> str:
     rows = []
     for run in result["runs"]:
         clocks = {name: f"{run[name]['lower']:,.0f}–{run[name]['upper']:,.0f}" for name in ("tau_rule", "tau_mem")}
-        begun = ", ".join(f"{step:,}" for step in run["sittings"])
+        begun = ", ".join(f"{step:,}" for step in run.get("attempts", run.get("sittings")))
         row = {"preset": run["preset"], "killed": f"{run['kills']} times", "began at step": begun}
         losses = {f"last {name}": f"{value:.4f}" for name, value in run["last_losses"].items()}
         rows.append({**row, **clocks, **losses, "weights": f"`{run['weights'][:8]}`"})

@@ -13,37 +13,60 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twoclocks import clocks, data, dissection, models, objectives, oracles, rules, sweeps, testing
-    from twoclocks.clocks.monitor import Monitor
-    from twoclocks.experiment import Run, load_run, load_settings, run
+    from twoclocks import (
+        analysis,
+        clocks,
+        data,
+        dissection,
+        evaluation,
+        models,
+        monitor,
+        objectives,
+        oracles,
+        rules,
+        runs,
+        store,
+        sweeps,
+        testing,
+    )
+    from twoclocks.monitor.monitor import Monitor
+    from twoclocks.runs import Run, load_run, load_settings, run
 
 __version__ = "0.1.0"
 
 # Loaded on first use: `twoclocks --help` and the clocks need no torch.
-_FOLDERS = ("clocks", "data", "dissection", "models", "objectives", "oracles", "rules", "sweeps", "testing")
+_FOLDERS = (
+    *("analysis", "clocks", "data", "dissection", "evaluation", "models", "monitor", "objectives", "oracles", "rules"),
+    *("runs", "store", "sweeps", "testing"),
+)
 _NAMES = {
-    "Monitor": "twoclocks.clocks.monitor",
-    "Run": "twoclocks.experiment",
+    "Monitor": "twoclocks.monitor.monitor",
+    "Run": "twoclocks.runs",
     "UserError": "twoclocks.core.errors",
-    "load_run": "twoclocks.experiment",
-    "load_settings": "twoclocks.experiment",
-    "run": "twoclocks.experiment",
+    "load_run": "twoclocks.runs",
+    "load_settings": "twoclocks.runs",
+    "run": "twoclocks.runs",
 }
 __all__ = [
     "Monitor",
     "Run",
     "UserError",
     "__version__",
+    "analysis",
     "clocks",
     "data",
     "dissection",
+    "evaluation",
     "load_run",
     "load_settings",
     "models",
+    "monitor",
     "objectives",
     "oracles",
     "rules",
     "run",
+    "runs",
+    "store",
     "sweeps",
     "testing",
 ]

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from twoclocks import __version__, commands
 from twoclocks.core.errors import UserError
-from twoclocks.core.speech import speak
+from twoclocks.core.logging import log_to_stderr
 
 EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 2, 3, 4, 5, 130
 SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
     from twoclocks.training.errors import DivergedError
     from twoclocks.training.stopping import StoppedError
 
-    speak()
+    log_to_stderr()
     try:
         if rest and not arguments.takes_settings:
             raise UserError(

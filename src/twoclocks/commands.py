@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from twoclocks.core.errors import UserError
 
 if TYPE_CHECKING:
-    from twoclocks.experiment import Run
+    from twoclocks.runs import Run
 
 EXIT_DAMAGED, EXIT_FAILED = 6, 7
 DEMO_PRESETS = ("demo", "demo-gpt")
@@ -20,10 +20,10 @@ DEMO_PRESETS = ("demo", "demo-gpt")
 
 def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.dissection import dissect_run
-    from twoclocks.experiment import load_settings, run
-    from twoclocks.report.console import show_clocks, watch, watch_looks
+    from twoclocks.report.console import show_clocks, watch, watch_measurements
     from twoclocks.report.page import write_report
     from twoclocks.report.summary import summarise
+    from twoclocks.runs import load_settings, run
     from twoclocks.store import check_free
 
     chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
@@ -35,8 +35,8 @@ def demo_command(arguments: argparse.Namespace) -> None:
         with watch(settings) as observe:
             runs.append(run(settings, arguments.out / settings.name, observe))
     for done in runs:
-        with watch_looks() as tell:
-            dissect_run(done, tell=tell)
+        with watch_measurements() as report:
+            dissect_run(done, report=report)
     page = write_report(runs, arguments.out / "report.html")
     if arguments.json:
         print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
@@ -46,9 +46,9 @@ def demo_command(arguments: argparse.Namespace) -> None:
 
 
 def run_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.experiment import load_settings, run
     from twoclocks.report.console import show_clocks, watch
     from twoclocks.report.summary import summarise
+    from twoclocks.runs import load_settings, run
 
     settings = load_settings(arguments.preset or None, arguments.overrides)
     out = arguments.out if arguments.out is not None else Path("runs") / settings.name
@@ -59,7 +59,7 @@ def run_command(arguments: argparse.Namespace) -> None:
     else:
         show_clocks([done])
         if "stopped_at" in done.status:
-            print(f"Ended at step {done.status['stopped_at']:,}: {done.status['reason']}")
+            print(f"JobResult at step {done.status['stopped_at']:,}: {done.status['reason']}")
         print(f"Run: {done.path}")
 
 
@@ -70,15 +70,15 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
     plan = read_plan(Path(arguments.spec), overrides)
     sweep = Sweep(plan, arguments.out if arguments.out is not None else Path("sweeps") / plan.name)
-    if not arguments.status and (words := sweep.kept_words()):
+    if not arguments.status and (words := sweep.disk_notice()):
         logging.getLogger("twoclocks").info(words)
     if not arguments.plan and not arguments.status:
-        with watch_sweep() as look:
+        with watch_sweep() as observe:
             sweep = run_sweep(
                 plan,
                 sweep.root,
                 executor,
-                look,
+                observe,
                 retries=arguments.retries,
                 checkpoint_seconds=arguments.checkpoint_seconds,
             )
@@ -92,7 +92,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
 
 def load_runs(folders: Sequence[Path]) -> list[Run]:
     """The runs in these folders, each once."""
-    from twoclocks.experiment import load_run
+    from twoclocks.runs import load_run
     from twoclocks.store import runs_in
 
     paths = {path.absolute(): path for folder in folders for path in runs_in(folder)}
@@ -120,7 +120,7 @@ def clocks_command(arguments: argparse.Namespace) -> None:
 
 
 def fit_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.experiment.laws import fit_runs, tell_laws
+    from twoclocks.analysis.laws import fit_runs, law_rows
     from twoclocks.report.console import show_rows
 
     laws = fit_runs(load_runs(arguments.runs), arguments.clock, arguments.threshold)
@@ -128,7 +128,7 @@ def fit_command(arguments: argparse.Namespace) -> None:
         print(json.dumps(laws.as_json(), indent=2))
         return
     print(f"{arguments.clock} = a·N^α over {laws.pooled.points} runs: {laws.pooled.definition}")
-    show_rows(tell_laws(laws))
+    show_rows(law_rows(laws))
     print(f"Steps or samples seen: {laws.collapse}")
     for reason in laws.left_out:
         print(f"Left out: {reason}")
@@ -137,7 +137,7 @@ def fit_command(arguments: argparse.Namespace) -> None:
 
 
 def forecast_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.experiment.forecasts import forecast_running, forecast_sizes
+    from twoclocks.analysis.forecasts import forecast_running, forecast_sizes
     from twoclocks.report.console import show_rows
 
     runs = load_runs(arguments.runs)
@@ -163,19 +163,19 @@ def forecast_command(arguments: argparse.Namespace) -> None:
 
 def dissect_command(arguments: argparse.Namespace) -> None:
     from twoclocks.core.config import parse_overrides
-    from twoclocks.dissection.looks import choose_views, dissect_run
-    from twoclocks.experiment import load_run
-    from twoclocks.experiment.run import check_device
-    from twoclocks.report.console import watch_looks
+    from twoclocks.dissection.execution import choose_views, dissect_run
+    from twoclocks.report.console import watch_measurements
     from twoclocks.report.page import check_page, write_report
+    from twoclocks.runs import load_run
+    from twoclocks.runs.execution import check_device
 
     check_page(arguments.out)
     views = choose_views(arguments.views, parse_overrides(arguments.overrides))
     if arguments.device is not None:
         check_device(arguments.device)
     run = load_run(arguments.run)
-    with watch_looks() as tell:
-        found = dissect_run(run, views, arguments.device, tell)
+    with watch_measurements() as report:
+        found = dissect_run(run, views, arguments.device, report)
     page = write_report([run], arguments.out, {run.path: found})
     for note in found.notes:
         logging.getLogger("twoclocks").warning(note)
@@ -192,18 +192,18 @@ def dissect_command(arguments: argparse.Namespace) -> None:
 
 
 def twins_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.dissection import compare_twins
-    from twoclocks.experiment import load_run
-    from twoclocks.experiment.run import check_device
-    from twoclocks.report.console import watch_looks
+    from twoclocks.analysis.twins import compare_twins
+    from twoclocks.report.console import watch_measurements
     from twoclocks.report.page import check_page, write_report
+    from twoclocks.runs import load_run
+    from twoclocks.runs.execution import check_device
 
     check_page(arguments.out)
     if arguments.device is not None:
         check_device(arguments.device)
     first, second = load_run(arguments.first), load_run(arguments.second)
-    with watch_looks("twins") as tell:
-        found = compare_twins(first, second, arguments.device, arguments.rows, tell)
+    with watch_measurements("twins") as report:
+        found = compare_twins(first, second, arguments.device, arguments.rows, report)
     page = write_report([first, second], arguments.out, twins=[found])
     for note in found.notes:
         logging.getLogger("twoclocks").warning(note)
@@ -239,10 +239,10 @@ def bench_command(arguments: argparse.Namespace) -> None:
     from twoclocks.store.files import make_folder
 
     parts = arguments.parts if arguments.parts is not None else suite.PARTS
-    tell = logging.getLogger("twoclocks").info
+    report = logging.getLogger("twoclocks").info
     if arguments.out is not None:
         make_folder(arguments.out)  # before the minutes that measuring takes
-    record = suite.measure(arguments.device, parts, arguments.seconds, tell)
+    record = suite.measure(arguments.device, parts, arguments.seconds, report)
     written = suite.write(record, arguments.out) if arguments.out is not None else []
     if arguments.json:
         print(json.dumps(record, indent=2))

@@ -12,9 +12,9 @@ from twoclocks import cli, models
 from twoclocks.bench import growth, steps, suite, where
 from twoclocks.bench.reference import edm_loss, next_token_loss, plain_samples, plain_step, textbook
 from twoclocks.bench.steps import Workload
-from twoclocks.experiment import load_settings
-from twoclocks.experiment.assembly import Experiment
 from twoclocks.objectives import EDM, Autoregressive
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 
 SMALL = {"model": {"width": 16, "depth": 2, "heads": 1}, "evaluation.samples": 256, "training.threads": 1}

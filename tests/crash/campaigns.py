@@ -13,7 +13,7 @@ from faults import ERRORS, Fault
 from subjects import fingerprint, settings, start, train
 
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import RunSettings, load_run
+from twoclocks.runs import RunSettings, load_run
 from twoclocks.store.files import DiskError
 from twoclocks.store.verify import verify_run
 
@@ -185,8 +185,8 @@ def read_back(chosen: RunSettings, path: Path) -> dict[str, object] | None:
     try:
         train(chosen, path)
         done = load_run(path)
-        for step in done.directory.kept_steps("samples"):
-            done.directory.read_kept("samples", step)
+        for step in done.directory.artifact_steps("samples"):
+            done.directory.read_artifact("samples", step)
         done.directory.read_checkpoint()
         return fingerprint(path)
     except UserError:

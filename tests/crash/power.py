@@ -16,7 +16,7 @@ from campaigns import Tally, same_in_the_end
 from faults import FaultyDisk
 from subjects import fingerprint, settings
 
-from twoclocks.experiment import run
+from twoclocks.runs import run
 from twoclocks.store import files
 
 WORLDS = ("nothing", "names")

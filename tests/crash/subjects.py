@@ -11,11 +11,11 @@ from typing import Any
 
 from faults import Fault, FaultyDisk, faulty
 
-from twoclocks.experiment import Run, RunSettings, load_settings, run
+from twoclocks.runs import Run, RunSettings, load_settings, run
 from twoclocks.store import lock
 
 SERVER = multiprocessing.get_context("forkserver")  # children find torch and pytest imported
-SERVER.set_forkserver_preload(["twoclocks.experiment", "torch._dynamo", "safetensors.torch", "pytest"])
+SERVER.set_forkserver_preload(["twoclocks.runs", "torch._dynamo", "safetensors.torch", "pytest"])
 
 SMALL = {
     "rule": {"length": 8, "group": 2},

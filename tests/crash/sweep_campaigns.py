@@ -20,7 +20,7 @@ from subjects import SMALL
 from twoclocks.store.files import digest
 from twoclocks.store.verify import verify_run
 from twoclocks.sweeps import Plan, read_plan, run_sweep
-from twoclocks.sweeps.executors import Ended
+from twoclocks.sweeps.executors import JobResult
 from twoclocks.sweeps.local import Local, LocalPool
 
 
@@ -52,7 +52,7 @@ class MurderousPool(LocalPool):
         self.seen: set[int] = set()
         self.kills, self.finished = 0, Counter[str]()
 
-    def wait(self, seconds: float) -> list[Ended]:
+    def wait(self, seconds: float) -> list[JobResult]:
         ended = super().wait(0.01)
         for process in set(self.processes.values()) - self.seen:
             self.seen.add(process)
@@ -89,7 +89,7 @@ def workers_killed(folder: Path, workers: int, cells: int) -> Tally:
     expected, found = contents(folder / "whole", plan), contents(folder / "killed", plan)
     tally = Tally(f"{workers} workers × {cells} cells, {pool.kills} workers killed", tried=cells)
     for cell in plan.cells:
-        once = pool.finished[cell.key] == 1 and done.standing(cell).state == "finished"
+        once = pool.finished[cell.key] == 1 and done.cell_status(cell).state == "finished"
         same = found[cell.key] == expected[cell.key] and verify_run(folder / "killed" / "cells" / cell.key).intact
         tally.equal += once and same
         tally.wrong += not (once and same)

@@ -7,18 +7,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from ideals import PARITY, diffusion, life, look, networks
+from ideals import PARITY, diffusion, life, measure_view, networks
 
 from twoclocks.data.sets import training_set
 from twoclocks.dissection import Models, dissect
 from twoclocks.dissection.anchors import Surroundings
-from twoclocks.dissection.basin import LINES, half_widths
-from twoclocks.dissection.looks import choose_views
-from twoclocks.dissection.trajectories import decided
-from twoclocks.experiment import load_settings
+from twoclocks.dissection.execution import choose_views
+from twoclocks.dissection.views.basin import LINES, half_widths
+from twoclocks.dissection.views.trajectories import decided
 from twoclocks.objectives import sample
 from twoclocks.oracles import cube_floor, empirical_floor, rule_floor
 from twoclocks.rules import RULES
+from twoclocks.runs import load_settings
 
 ALL = ("cube", "rule", "memory")
 
@@ -29,7 +29,7 @@ def ideals() -> Models:
 
 
 def test_every_oracle_is_its_own_floor_and_nothing_of_the_others(ideals: Models) -> None:
-    info = look(ideals, "spectrum", levels=12, rows=200)
+    info = measure_view(ideals, "spectrum", levels=12, rows=200)
     assert info.oracles == ALL
     for step, name in enumerate(ALL):
         assert info.distance[step, ALL.index(name)].max() < 1e-5
@@ -44,7 +44,7 @@ def test_every_oracle_is_its_own_floor_and_nothing_of_the_others(ideals: Models)
 
 def test_ideal_denoisers_find_every_array_equally_hard(ideals: Models) -> None:
     """With noise as seen from each bit, cube and rule have no gap to the last digit; memory's has the right sign."""
-    info = look(ideals, "spectrum", levels=9, rows=50)
+    info = measure_view(ideals, "spectrum", levels=9, rows=50)
     assert np.abs(info.gap[:2]).max() < 1e-5
     assert np.abs(info.of("cube")[0] - info.of("train")[0]).max() < 1e-5
     level = int(np.abs(np.log(info.sigmas)).argmin())
@@ -53,7 +53,7 @@ def test_ideal_denoisers_find_every_array_equally_hard(ideals: Models) -> None:
 
 
 def test_floors_are_those_of_the_oracles_and_the_distance_obeys_pythagoras(ideals: Models) -> None:
-    info = look(ideals, "spectrum", levels=5, rows=3000, sigma_min=0.3, sigma_max=3.0, band=[0.4, 2.0])
+    info = measure_view(ideals, "spectrum", levels=5, rows=3000, sigma_min=0.3, sigma_max=3.0, band=[0.4, 2.0])
     rule, train = ideals.rule, ideals.train
     for level, sigma in enumerate(info.sigmas):
         exact = cube_floor(rule, sigma), rule_floor(rule, sigma), empirical_floor(train, sigma)
@@ -66,27 +66,27 @@ def test_floors_are_those_of_the_oracles_and_the_distance_obeys_pythagoras(ideal
 
 def test_loss_clocks_strike_when_the_ideals_change() -> None:
     phases = ["cube"] * 3 + ["rule"] * 3 + ["memory"] * 3
-    info = look(life(diffusion(), phases), "spectrum", levels=8, rows=100)
+    info = measure_view(life(diffusion(), phases), "spectrum", levels=8, rows=100)
     assert (info.rule_clock.lower, info.rule_clock.upper) == (30, 40)
     assert (info.memory_clock.lower, info.memory_clock.upper) == (60, 70)
     sigma, first = info.first_split
     assert (first.lower, first.upper) == (60, 70) and info.sigmas[0] <= sigma <= 3
-    by_heart = look(life(diffusion(), ["cube"] * 3 + ["memory"] * 3), "spectrum", levels=8, rows=100)
+    by_heart = measure_view(life(diffusion(), ["cube"] * 3 + ["memory"] * 3), "spectrum", levels=8, rows=100)
     assert by_heart.memory_clock.upper == 40 and not by_heart.rule_clock.seen  # memory alone is no rule
-    never = look(life(diffusion(), ["cube"] * 4), "spectrum", levels=8, rows=100)
+    never = measure_view(life(diffusion(), ["cube"] * 4), "spectrum", levels=8, rows=100)
     assert not never.rule_clock.seen and not never.memory_clock.seen and never.first_split is None
     assert never.peak() is None and any("nowhere surely apart" in sentence for sentence in never.sentences())
 
 
 def test_the_plane_has_its_corners_where_geometry_puts_them(ideals: Models) -> None:
-    info = look(ideals, "field", grid=15)
+    info = measure_view(ideals, "field", grid=15)
     half = math.sqrt(2)
     assert info.hamming == 2
     assert np.allclose(info.corners, [[0, 0], [2 * half, 0], [half, half], [half, -half]], atol=1e-6)
 
 
 def test_basins_on_the_plane_are_the_oracles(ideals: Models) -> None:
-    info = look(ideals, "field", grid=41, sigmas=[0.3, 0.5, 1.0])
+    info = measure_view(ideals, "field", grid=41, sigmas=[0.3, 0.5, 1.0])
     cube, rule, memory = info.learned.shares
     assert np.allclose(cube, [0.25, 0.25, 0.25, 0.25, 0], atol=0.02)
     assert np.allclose(rule[:, 0], rule[:, 1], atol=0.02) and np.allclose(rule[:, 2], rule[:, 3], atol=0.02)
@@ -96,7 +96,7 @@ def test_basins_on_the_plane_are_the_oracles(ideals: Models) -> None:
 
 
 def test_pull_and_arrows_point_to_the_attractors(ideals: Models) -> None:
-    info = look(ideals, "field", grid=41, sigmas=[0.4])
+    info = measure_view(ideals, "field", grid=41, sigmas=[0.4])
     x, y = info.axes
 
     def at(values: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ def test_pull_and_arrows_point_to_the_attractors(ideals: Models) -> None:
 
 def test_half_widths_of_the_ideals_are_those_of_theory(ideals: Models) -> None:
     sigmas = [0.6, 0.9]
-    info = look(ideals, "basin", sigmas=sigmas, anchors=6, points=200)
+    info = measure_view(ideals, "basin", sigmas=sigmas, anchors=6, points=200)
     broken, unseen, training = (LINES.index(name) for name in ("rule-breaking", "valid, unseen", "training"))
     cube, rule, memory = info.width
     assert np.allclose(cube, 0.5, atol=1e-9)
@@ -157,7 +157,7 @@ def test_half_widths_stop_at_the_first_break() -> None:
 
 
 def test_paths_of_an_ideal_are_nearest_to_it_and_end_as_it_does(ideals: Models) -> None:
-    info = look(ideals, "trajectories", noises=60)
+    info = measure_view(ideals, "trajectories", noises=60)
     for step in range(3):
         apart = info.nearest[step, :, 3] < 0.5
         assert apart.sum() >= 5 and (info.nearest[step, apart, step] > 0.5).all()
@@ -176,7 +176,7 @@ def test_paths_of_an_ideal_are_nearest_to_it_and_end_as_it_does(ideals: Models) 
 
 def test_the_last_word_of_a_path_is_the_sample(ideals: Models) -> None:
     """The view samples as the sampler does: the same noise ends in the same state."""
-    info = look(ideals, "trajectories", noises=40)
+    info = measure_view(ideals, "trajectories", noises=40)
     settings = ideals.settings
     for step, name in enumerate(ALL):
         decoded = ideals.samples(10 * (step + 1)).symbols[:40]
@@ -279,7 +279,7 @@ def test_a_rule_without_an_oracle_has_no_floor_and_says_so() -> None:
     }
     settings = load_settings("demo", change)
     oracle = {10: settings.objective.network_of(look_cube(settings))}
-    info = look(Models(settings, oracle), "spectrum", levels=4, rows=8)
+    info = measure_view(Models(settings, oracle), "spectrum", levels=4, rows=8)
     assert info.oracles == ("cube", "memory") and info.rule_learned is None and info.memory_learned is None
     assert any("is not known" in sentence for sentence in info.sentences())
 

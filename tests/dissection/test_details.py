@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ideals import PARITY, diffusion, life, look
+from ideals import PARITY, diffusion, life, measure_view
 from test_layers import BELOW
 from test_sample_views import History, diffusion_train
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection import Models, dissect
-from twoclocks.dissection.basin import Basin, BasinBench
 from twoclocks.dissection.bootstrap import band
 from twoclocks.dissection.cache import MEASURING, key_of
-from twoclocks.dissection.field import Field, FieldBench
-from twoclocks.dissection.groups import GroupsBench
-from twoclocks.dissection.looks import choose_views
-from twoclocks.dissection.positions import ends_of_pieces
-from twoclocks.dissection.raster import Raster
+from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.subject import RunSubject
-from twoclocks.dissection.trajectories import quartiles
 from twoclocks.dissection.view import critical, order_words
-from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.experiment.size import size_of
+from twoclocks.dissection.views.basin import Basin, BasinProbe
+from twoclocks.dissection.views.field import Field, FieldProbe
+from twoclocks.dissection.views.groups import GroupsProbe
+from twoclocks.dissection.views.positions import ends_of_pieces
+from twoclocks.dissection.views.raster import Raster
+from twoclocks.dissection.views.trajectories import quartiles
 from twoclocks.oracles import cube_floor
-from twoclocks.report.why import DRAWINGS
-from twoclocks.report.why.film import shoot
-from twoclocks.report.why.parts import figure_of
+from twoclocks.report.drawings import DRAWINGS
+from twoclocks.report.drawings.film import shoot
+from twoclocks.report.drawings.parts import figure_of
+from twoclocks.runs import Run, RunSettings, load_settings
+from twoclocks.runs.size import size_of
 
 
 def scalar_latin() -> RunSettings:
@@ -45,16 +45,16 @@ def scalar_latin() -> RunSettings:
 def test_noise_scales_are_measured_by_the_distance_of_symbols() -> None:
     subject = life(scalar_latin(), ["cube"])
     assert subject.unit == pytest.approx(1 / 3)
-    spectrum = look(subject, "spectrum", levels=5, rows=400, sigma_min=0.3, sigma_max=3.0, band=[0.3, 3.0])
+    spectrum = measure_view(subject, "spectrum", levels=5, rows=400, sigma_min=0.3, sigma_max=3.0, band=[0.3, 3.0])
     assert spectrum.sigmas[0] == pytest.approx(0.1) and spectrum.band == pytest.approx((0.1, 1.0))
     for level, sigma in enumerate(spectrum.sigmas):
         exact = cube_floor(subject.rule, float(sigma), encoding=subject.encoding)  # type: ignore[arg-type]
         assert spectrum.floor[0, level] == pytest.approx(exact.loss, abs=0.02)
     field, basin = Field(sigmas=(0.3, 0.9)), Basin(sigmas=(0.3, 0.9), anchors=5)
-    assert FieldBench(field, subject).inputs[1].unique().tolist() == pytest.approx([0.1, 0.3])
-    assert BasinBench(basin, subject).inputs[1].unique().tolist() == pytest.approx([0.1, 0.3])
+    assert FieldProbe(field, subject).inputs[1].unique().tolist() == pytest.approx([0.1, 0.3])
+    assert BasinProbe(basin, subject).inputs[1].unique().tolist() == pytest.approx([0.1, 0.3])
     for view in ("field", "basin"):
-        assert look(subject, view, sigmas=[0.3, 0.9]).sigmas.tolist() == pytest.approx([0.1, 0.3])
+        assert measure_view(subject, view, sigmas=[0.3, 0.9]).sigmas.tolist() == pytest.approx([0.1, 0.3])
     assert critical(np.array([0.1, 0.2, 0.6]), unit=1 / 3) == 1 and critical(np.array([0.1, 0.2, 0.6]), unit=1.0) == 2
 
 
@@ -70,17 +70,17 @@ def test_basins_use_the_bands_they_promise() -> None:
     view = Basin(sigmas=(0.5,), anchors=6, points=20, resamples=4000)
     rng = np.random.default_rng(1)
     shape = (1, 1, 3, 300, 20)
-    looks = {"match": rng.random(shape) < 0.9, "hamming": np.zeros(shape), "l2": rng.normal(size=shape)}
-    info = view.info(subject, [10], {"match": np.ones((3, 1, 3, 300, 20))}, looks)
+    measurements = {"match": rng.random(shape) < 0.9, "hamming": np.zeros(shape), "l2": rng.normal(size=shape)}
+    info = view.info(subject, [10], {"match": np.ones((3, 1, 3, 300, 20))}, measurements)
     assert np.allclose((info.high["l2"] - info.low["l2"]).mean(), 3.29 / math.sqrt(300), rtol=0.05)
     single = info.width_high - info.width_low
-    reach = np.cumprod(looks["match"][..., view.t() > 0], axis=-1).sum(axis=-1) * 0.1
+    reach = np.cumprod(measurements["match"][..., view.t() > 0], axis=-1).sum(axis=-1) * 0.1
     assert np.allclose(single, 3.92 * reach.std(axis=3) / math.sqrt(300), rtol=0.15)
 
 
 def test_settings_of_the_field_are_used() -> None:
     subject = life(diffusion(), ["rule"])
-    bench = FieldBench(Field(anchor=3, margin=0.1), subject)
+    bench = FieldProbe(Field(anchor=3, margin=0.1), subject)
     assert torch.equal(bench.found.a, subject.train[3])
     assert bench.axes[0][0] == pytest.approx(-0.1 * bench.length) and bench.axes[0][-1] == pytest.approx(
         1.1 * bench.length
@@ -93,17 +93,17 @@ def test_the_approach_is_that_of_new_samples_and_needs_enough_of_them() -> None:
     new = rule.sample(900, seed=5)
     new = new[[tuple(row) not in known for row in new.tolist()]][:600]
     half = torch.cat([train.repeat(100, 1), new])  # copies are no approach
-    info = look(History({1: half, 2: half, 3: half}), "approach", departure=0.2)
+    info = measure_view(History({1: half, 2: half, 3: half}), "approach", departure=0.2)
     assert info.onset is not None and not info.onset.seen
     few = torch.cat([train.repeat(60, 1), new[:10]])
-    assert look(History({1: few, 2: few}), "approach").onset is None
+    assert measure_view(History({1: few, 2: few}), "approach").onset is None
     clocks = Clocks(Onset(1, 2, "observed"), Onset(300, 500, "observed"))
     early = replace(info, clocks=clocks, onset=Onset(100, 120, "observed"))
     assert early.lead == pytest.approx(math.sqrt(300 * 500) / math.sqrt(100 * 120))
 
 
 def test_leads_and_orders_point_the_right_way() -> None:
-    info = look(life(diffusion(), ["cube"] * 2 + ["rule"] * 2 + ["memory"] * 2), "spectrum", levels=6, rows=40)
+    info = measure_view(life(diffusion(), ["cube"] * 2 + ["rule"] * 2 + ["memory"] * 2), "spectrum", levels=6, rows=40)
     clocks = Clocks(Onset(100, 200, "observed"), Onset(300, 400, "observed"))
     assert all(lead > 1 for lead in replace(info, clocks=clocks).leads().values())
     here = Onset(10, 20, "observed")
@@ -116,7 +116,7 @@ def test_leads_and_orders_point_the_right_way() -> None:
 
 def test_coverage_counts_as_many_samples_as_it_is_told() -> None:
     subject = History({1: diffusion_train()})
-    found = GroupsBench(subject).measure(subject.train, 1)
+    found = GroupsProbe(subject).summarise(subject.train, 1)
     groups = {tuple(group) for row in subject.train.tolist() for group in zip(*[iter(row)] * 3, strict=True)}
     first = set(zip(*[iter(subject.train[0].tolist())] * 3, strict=True))
     assert found["coverage"][0] == pytest.approx(len(first) / len(groups))
@@ -131,7 +131,7 @@ def test_windows_include_both_ends_and_noises_without_copies_come_by_validity() 
     rows = [
         torch.stack(list(row)) for row in ((broken, valid, broken), (broken, valid, valid), (broken, valid, train[0]))
     ]
-    info = look(History({10: rows[0], 20: rows[1], 30: rows[2]}), "raster", windows=[10, 20])
+    info = measure_view(History({10: rows[0], 20: rows[1], 30: rows[2]}), "raster", windows=[10, 20])
     assert (info.phases[0].first, info.phases[0].last, info.phases[0].counts.sum()) == (10, 20, 3)
     assert info.order.tolist() == [2, 1, 0]
     assert Raster().interprets == ("windows",)
@@ -157,7 +157,7 @@ def test_keys_know_the_run_and_the_code_of_every_folder_that_measures(tiny_dit: 
     before = key_of(view, subject, 60)
     subject.settings = replace(subject.settings, data=replace(subject.settings.data, seed=7))
     assert key_of(view, subject, 60) != before
-    around = {"clocks", "store", "training", "experiment"}  # they bring the numbers, and change none
+    around = {"clocks", "store", "training", "runs"}  # they bring the numbers, and change none
     assert set(MEASURING) >= (BELOW["dissection"] - around) | {"kernels", "dissection"}
 
 
@@ -177,7 +177,7 @@ def test_films_run_forwards() -> None:
 
 
 def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() -> None:
-    info = look(life(diffusion(), ["cube", "rule", "memory"]), "raster")
+    info = measure_view(life(diffusion(), ["cube", "rule", "memory"]), "raster")
     figure = DRAWINGS["raster"].draw(info)
     drawn = next(axis.collections[0] for axis in figure.axes if "noises, by" in axis.get_ylabel())
     assert np.array_equal(np.asarray(drawn.get_array()).reshape(300, 3), info.states[:, info.order].T)

@@ -16,13 +16,13 @@ from conftest import SMALL_MODEL, TINY
 from twoclocks.cli import main
 from twoclocks.dissection import VIEWS, dissect_run
 from twoclocks.dissection.cache import code_of_package, key_of
-from twoclocks.dissection.looks import choose_views, known_dissection
-from twoclocks.dissection.raster import Raster
+from twoclocks.dissection.execution import choose_views, known_dissection
 from twoclocks.dissection.subject import RunSubject, Subject
-from twoclocks.dissection.view import Bench
-from twoclocks.experiment import Run, load_run, load_settings, run
+from twoclocks.dissection.view import Probe
+from twoclocks.dissection.views.raster import Raster
+from twoclocks.report.drawings import DRAWINGS, why_chapter
 from twoclocks.report.page import write_report
-from twoclocks.report.why import DRAWINGS, why_chapter
+from twoclocks.runs import Run, load_run, load_settings, run
 from twoclocks.store import verify_tree
 from twoclocks.testing import check_view
 
@@ -75,11 +75,11 @@ def test_the_contract_catches_views_that_break_it(tiny_dit: Run) -> None:
     @VIEWS.register("restless")
     @dataclass(frozen=True, kw_only=True)
     class Restless(Raster):
-        def prepare(self, subject: Subject) -> Bench:
-            bench = super().prepare(subject)
+        def prepare(self, subject: Subject) -> Probe:
+            probe = super().prepare(subject)
             noisy = {"states": np.random.default_rng().integers(0, 4, 20).astype(np.uint8)}
-            object.__setattr__(bench, "look", lambda step: noisy)
-            return bench
+            object.__setattr__(probe, "measure", lambda step: noisy)
+            return probe
 
     try:
         with pytest.raises(AssertionError, match="other numbers"):
@@ -129,7 +129,7 @@ def test_keys_depend_on_all_that_is_measured(dit: Run, monkeypatch: pytest.Monke
 
 def test_a_damaged_memory_is_measured_anew(dit: Run) -> None:
     first = dissect_run(dit, small("field"))
-    for number, path in enumerate(sorted((dit.path / "dissection").glob("*.look"))):
+    for number, path in enumerate(sorted((dit.path / "dissection").glob("*.measurement"))):
         data = bytearray(path.read_bytes())
         if number % 3 == 0:
             data[-1] ^= 1
@@ -139,7 +139,7 @@ def test_a_damaged_memory_is_measured_anew(dit: Run) -> None:
 
 
 def test_damaged_and_missing_moments_are_left_out_and_named(dit: Run) -> None:
-    weights = dit.directory.kept["weights"]
+    weights = dit.directory.artifacts["weights"]
     weights.path(20).write_bytes(weights.path(20).read_bytes()[:-4])
     weights.path(40).unlink()
     found = dissect_run(dit, small("basin", "raster"))

@@ -19,14 +19,14 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import training_set
 from twoclocks.dissection import Models, dissect
-from twoclocks.dissection.looks import choose_views
-from twoclocks.dissection.productions import Productions, early_stop, fit_of
-from twoclocks.dissection.productions_info import LEVEL, ProductionsInfo
+from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.truth import Truth, covariance_of, truth_of, without
-from twoclocks.experiment import load_settings, run
-from twoclocks.report.why.productions import draw
+from twoclocks.dissection.views.productions import Productions, early_stop, fit_of
+from twoclocks.dissection.views.productions_info import LEVEL, ProductionsInfo
+from twoclocks.report.drawings.productions import draw
 from twoclocks.rules import RandomHierarchy
 from twoclocks.rules.usage import nodes_used, usage_counts, usage_moments
+from twoclocks.runs import load_settings, run
 from twoclocks.testing import check_view
 
 RULE = {"name": "rhm", "depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 2, "rule_seed": 3}
@@ -49,7 +49,7 @@ class Given(Models):
         return Decoded(self.given[step], torch.zeros(len(self.given[step])))
 
 
-def look(subject: Models, **settings: Any) -> ProductionsInfo:
+def measure(subject: Models, **settings: Any) -> ProductionsInfo:
     found = dissect(subject, choose_views(["productions"], {"productions": settings}))
     assert not found.refused, found.refused
     info = found.infos["productions"]
@@ -113,7 +113,7 @@ def test_noise_is_the_scatter_of_covariances(truth: Truth) -> None:
 
 
 def test_a_preferred_synonym_is_found_in_its_layer_and_named() -> None:
-    info = look(Given({1: generate(SAMPLES, 0), 2: generate(SAMPLES, 1, bias=0.8)}))
+    info = measure(Given({1: generate(SAMPLES, 0), 2: generate(SAMPLES, 1, bias=0.8)}))
     fair, biased = info.fits
     assert not fair.usage_deviates and not fair.pairs_deviate
     assert biased.usage_deviates and biased.layer_chances[0] < 1e-6 and biased.layer_chances[1] > LEVEL
@@ -127,7 +127,7 @@ def test_a_preferred_synonym_is_found_in_its_layer_and_named() -> None:
 
 
 def test_choices_that_depend_on_each_other_are_found_by_covariance_alone() -> None:
-    info = look(Given({1: generate(SAMPLES, 2, together=True)}))
+    info = measure(Given({1: generate(SAMPLES, 2, together=True)}))
     (fit,) = info.fits
     assert not fit.usage_deviates and fit.pairs_deviate
     assert "not those of true samples" in info.sentences()[-1]
@@ -141,7 +141,7 @@ def test_only_whole_strings_count_and_few_are_not_judged() -> None:
     broken[20:, :2] = torch.tensor(pair)
     none = broken.clone()
     none[:, :2] = torch.tensor(pair)
-    info = look(Given({1: x, 2: broken, 3: none}))
+    info = measure(Given({1: x, 2: broken, 3: none}))
     assert [fit.number for fit in info.fits] == [SAMPLES, 20, 0]
     assert np.array_equal(info.usage[1], counts_of(x[:20]).double().mean(dim=0).numpy())
     assert "0 of 600 samples are valid strings: too few" in info.sentences()[0]
@@ -159,15 +159,15 @@ def test_new_strings_are_held_against_new_true_strings() -> None:
     counts = counts_of(left).double().numpy()
     drawn = left[torch.from_numpy(np.random.default_rng(0).integers(0, len(left), SAMPLES))]
     subject = Given({1: drawn}, **half)
-    info = look(subject, only_new=True)
+    info = measure(subject, only_new=True)
     assert np.allclose(info.truth.mean, counts.mean(axis=0))
     assert np.allclose(info.truth.covariance, np.cov(counts.T, bias=True), atol=1e-9)
     (fit,) = info.fits
     assert fit.number == SAMPLES and not fit.usage_deviates and not fit.pairs_deviate
     assert "valid and new strings" in info.sentences()[0]
-    assert look(subject).fits[0].usage_deviates  # as samples of the whole rule they are not
+    assert measure(subject).fits[0].usage_deviates  # as samples of the whole rule they are not
     copies = Given({1: train[torch.arange(SAMPLES) % len(train)]}, **half)
-    assert look(copies, only_new=True).fits[0].number == 0
+    assert measure(copies, only_new=True).fits[0].number == 0
 
 
 def test_moments_without_some_strings() -> None:
@@ -184,7 +184,7 @@ def test_the_moment_is_the_last_before_memory() -> None:
     assert early_stop(steps, Clocks(never, Onset(20, 30, "observed"))) == 1
     assert early_stop(steps, Clocks(never, Onset(0, 10, "left-censored"))) == 3
     clocks = Clocks(Onset(5, 10, "observed"), Onset(10, 20, "observed"))
-    info = look(Given({10: generate(SAMPLES, 4), 20: generate(SAMPLES, 5, bias=0.9)}, clocks))
+    info = measure(Given({10: generate(SAMPLES, 4), 20: generate(SAMPLES, 5, bias=0.9)}, clocks))
     words = info.sentences()
     assert words[0].startswith("At step 10, the last evaluation before τ_mem, 600 of 600 samples are valid strings")
     assert any(sentence.startswith("At step 20, the last evaluation, 600") for sentence in words)

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from ideals import PARITY, diffusion, life, look, readers
+from ideals import PARITY, diffusion, life, measure_view, readers
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.data.encodings import Decoded
 from twoclocks.dissection import Models, dissect
-from twoclocks.dissection.groups import block_sizes
-from twoclocks.dissection.looks import choose_views
-from twoclocks.dissection.raster import Raster, dwell_times, phase_of, stay_interval, stays
+from twoclocks.dissection.execution import choose_views
+from twoclocks.dissection.views.groups import block_sizes
+from twoclocks.dissection.views.raster import Raster, dwell_times, stay_interval, stays, stretch_of
 from twoclocks.evaluation.states import STATES
-from twoclocks.experiment import load_settings
 from twoclocks.oracles import list_posterior, rule_posterior
 from twoclocks.oracles.prefix import listed_token_loss, next_token_loss
 from twoclocks.rules import RULES
+from twoclocks.runs import load_settings
 
 PHASES = ("cube", "rule", "memory")
 
@@ -49,7 +49,7 @@ class History(Models):
 
 
 def test_the_four_states_follow_the_ideals(ideals: Models) -> None:
-    info = look(ideals, "raster")
+    info = measure_view(ideals, "raster")
     cube, rule, memory = info.counts / 300
     chance = ideals.rule.chance()
     assert cube[STATES.index("broken")] == pytest.approx(1 - chance, abs=0.05)
@@ -65,7 +65,7 @@ def test_the_four_states_follow_the_ideals(ideals: Models) -> None:
 
 def test_values_between_symbols_come_first() -> None:
     rows = diffusion().rule.sample(300, seed=1)
-    info = look(History({1: rows, 2: rows}, distance=0.6), "raster")
+    info = measure_view(History({1: rows, 2: rows}, distance=0.6), "raster")
     assert (info.states == STATES.index("between")).all()
 
 
@@ -86,7 +86,7 @@ def test_transitions_of_a_known_chain_are_found_and_the_intervals_hold_them() ->
     held = np.zeros(4)
     for seed in range(100):
         states = chain(MATRIX, 12, 150, seed)
-        phase = phase_of("", np.arange(12), states)
+        phase = stretch_of("", np.arange(12), states)
         held += (phase.stay_low <= MATRIX.diagonal()) & (MATRIX.diagonal() <= phase.stay_high)
         if seed == 0:
             assert np.allclose(phase.markov[1:], MATRIX[1:], atol=0.08)
@@ -134,12 +134,12 @@ def test_windows_are_the_clocks_or_those_that_are_asked_for() -> None:
 
 
 def test_windows_without_evaluations_are_named_not_counted(ideals: Models) -> None:
-    info = look(ideals, "raster", windows=[1000, 2000])
+    info = measure_view(ideals, "raster", windows=[1000, 2000])
     assert not info.phases and "No window holds" in info.sentences()[-1]
 
 
 def test_ideals_are_as_far_from_the_training_set_as_chance_says(ideals: Models) -> None:
-    info = look(ideals, "approach")
+    info = measure_view(ideals, "approach")
     assert info.mean[1, 2] == pytest.approx(info.chance, abs=4 * info.error[1, 2])
     assert info.mean[2, 0] < 0.05 and info.number[2, 2] < 5
     assert info.mean[1, 1] < info.mean[1, 2]  # copies count among the valid ones
@@ -158,7 +158,7 @@ def test_an_approach_begins_where_it_begins() -> None:
         rows = rows[[tuple(row) not in known for row in rows.tolist()]][:800]
         count = int(part * len(rows))
         history[10 * (k + 1)] = torch.cat([near[:count], rows[count:]])
-    info = look(History(history), "approach", departure=0.1)
+    info = measure_view(History(history), "approach", departure=0.1)
     assert (info.onset.lower, info.onset.upper) == (30, 40)
     assert info.mean[5, 2] == pytest.approx(2 * 0.9 + info.chance * 0.1, abs=0.2)
 
@@ -170,7 +170,7 @@ def diffusion_train() -> torch.Tensor:
 
 
 def test_groups_of_ideals_are_at_chance_and_memory_covers_what_it_holds(ideals: Models) -> None:
-    info = look(ideals, "groups")
+    info = measure_view(ideals, "groups")
     assert info.kinds == ("group",) and info.blocks == (1, 2, 4)
     cube, rule, memory = range(3)
     assert info.seen[rule, 0] == pytest.approx(info.chance_seen[0, 0], abs=0.03)
@@ -179,7 +179,7 @@ def test_groups_of_ideals_are_at_chance_and_memory_covers_what_it_holds(ideals: 
     assert np.allclose(info.block_seen[memory], 1, atol=0.01) and info.coverage[memory, 0] == 1
     assert info.block_seen[cube, 2] < 0.02
     assert set(info.copied_blocks()) == {1, 2, 4}  # the last is memory
-    alone = look(Models(ideals.settings, {10: ideals.networks[20]}), "groups")
+    alone = measure_view(Models(ideals.settings, {10: ideals.networks[20]}), "groups")
     assert not alone.copied_blocks() and "At no size" in alone.sentences()[-1]
 
 
@@ -187,7 +187,7 @@ def test_few_copies_among_many_samples_are_no_chance() -> None:
     rule, train = diffusion().rule, diffusion_train()
     rows = rule.sample(2000, seed=3)
     copies = torch.cat([train.repeat(20, 1), rows])[:2000]
-    info = look(History({1: copies}), "groups")
+    info = measure_view(History({1: copies}), "groups")
     rate, least, chance = info.copied_blocks()[4]
     assert rate == pytest.approx(0.06 + 0.94 * chance, abs=0.01) and chance < least < rate
 
@@ -195,7 +195,7 @@ def test_few_copies_among_many_samples_are_no_chance() -> None:
 def test_recombination_is_known_in_its_parts_and_new_as_a_whole() -> None:
     train = diffusion_train()
     mixed = torch.cat([train[:3, :6], train[3:, 6:]], dim=1)
-    info = look(History({1: mixed, 2: train}), "groups")
+    info = measure_view(History({1: mixed, 2: train}), "groups")
     assert info.seen[0, 0] == 1 and info.block_seen[0].tolist() == [1, 1, 0]
     assert info.trials.tolist() == [3, 0] and info.samples.tolist() == [3, 6]
     assert math.isnan(info.seen[1, 0]) and info.block_seen[1].tolist() == [1, 1, 1]
@@ -217,7 +217,7 @@ def text() -> Models:
 
 
 def test_positions_that_the_rule_gives_away_fall_and_memory_splits_the_rest(text: Models) -> None:
-    info = look(text, "positions", rows=24)
+    info = measure_view(text, "positions", rows=24)
     ends = [2, 5, 8, 11]
     assert info.determined.tolist() == ends
     log2 = math.log(2)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from twoclocks.core.bits64 import WORD, scramble, signed
 from twoclocks.core.rows import is_member
-from twoclocks.core.words import WORD, scramble, signed
 from twoclocks.evaluation import Copies, copies
 from twoclocks.evaluation.copies import digest, pack
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks import models
-from twoclocks.experiment import load_settings
-from twoclocks.experiment.assembly import Experiment
 from twoclocks.kernels import PLAIN
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.optimizer import make_optimizer
@@ -151,7 +151,7 @@ def stepped(name: str, fused: bool, rehearsals: int = 0, undo: int = 0) -> tuple
     parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows)
     step = PlainStep(*parts, 4, made.loop.generator, made.loop.loss_sum)
     for _ in range(rehearsals):
-        made.rehearse()
+        made.dry_run()
     for number in range(3):
         if undo == number + 1:
             with undone(step):

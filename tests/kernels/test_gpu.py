@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from twoclocks.core.seeds import derive
-from twoclocks.experiment import load_settings
-from twoclocks.experiment.assembly import Experiment
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 PRESETS = {"dit": ("p1-dit-mini", 256), "gpt": ("p1-gpt-mini", 128)}

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks import models
-from twoclocks.experiment import load_settings
-from twoclocks.experiment.assembly import Experiment
 from twoclocks.kernels import PLAIN, branches, lean
 from twoclocks.kernels.flat_adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.kernels.lean import LeanOperations
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
-from twoclocks.training.crew import replicas
 from twoclocks.training.loop import TrainingSettings, make_operations
 from twoclocks.training.optimizer import make_optimizer
+from twoclocks.training.thread_pool import replicas
 
 CASES = [
     *[("dit", (1, 3, 4), 2, n) for n in (1, 5)],

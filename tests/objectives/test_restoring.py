@@ -27,7 +27,7 @@ GRAMMAR = RandomHierarchy(depth=2, branching=2, vocabulary=3, synonyms=2, rule_s
 CORRUPTIONS: dict[str, type[Corruption]] = {"uniform": oracles.UniformNoise, "absorbing": oracles.Masking}
 
 
-def matrix(kind: str, survival: float, symbols: int) -> Tensor:
+def matrix(kind: str, alpha: float, symbols: int) -> Tensor:
     """q(to | from) over the symbols, and behind them the mask: (from, to)."""
     states = symbols + (kind == "absorbing")
     away = torch.zeros(states, states, dtype=torch.float64)
@@ -35,7 +35,7 @@ def matrix(kind: str, survival: float, symbols: int) -> Tensor:
         away[:, :] = 1 / symbols
     else:
         away[:, -1] = 1.0
-    return survival * torch.eye(states, dtype=torch.float64) + (1 - survival) * away
+    return alpha * torch.eye(states, dtype=torch.float64) + (1 - alpha) * away
 
 
 @pytest.mark.parametrize("kind", ["uniform", "absorbing"])
@@ -59,7 +59,7 @@ def test_steps_back_are_bayes_rule_on_transition_matrices(kind: str, before: flo
         tokens = torch.tensor([[MASK if token == symbols else token]])
         message = logits - transitions.likelihood(tokens, t[:, None], symbols)
         pair = transitions.pair(s, t, symbols)
-        found = transitions.step_back(tokens, message, pair).flatten()
+        found = transitions.reverse_posterior(tokens, message, pair).flatten()
         if kind == "absorbing":  # the mask comes first
             found = found.roll(-1)
         assert torch.allclose(found, said[: len(found)], atol=1e-6)
@@ -86,7 +86,7 @@ def test_schedules_forget_everything_at_the_rate_they_say(name: str) -> None:
     levels = schedule.levels(1000)
     assert float(levels[0]) == 1.0 and float(levels[-1]) == 0.0 and bool((levels.diff() < 0).all())
     u = torch.linspace(0.001, 0.999, 400, dtype=torch.float64)
-    slope = (schedule.survival(u + 1e-6) - schedule.survival(u - 1e-6)) / 2e-6
+    slope = (schedule.alpha(u + 1e-6) - schedule.alpha(u - 1e-6)) / 2e-6
     assert torch.allclose(schedule.rate(u), -slope, rtol=1e-4, atol=1e-6)
 
 
@@ -104,16 +104,16 @@ def test_with_the_exact_posterior_the_masked_bound_is_the_entropy(rule: Rule, sc
     """Order by order, masked tokens are a chain rule: the integral over times is log count, whatever the schedule."""
     network = oracles.restoring_network(oracles.rule_posterior(rule), oracles.Masking, rule.symbols)
     tokens, clean = every_mask(rule)
-    surprise = -network(tokens, torch.ones(1)).gather(2, clean[..., None]).squeeze(2)
-    surprise = (surprise * (tokens == MASK)).sum(dim=1)  # nats a string
+    nll = -network(tokens, torch.ones(1)).gather(2, clean[..., None]).squeeze(2)
+    nll = (nll * (tokens == MASK)).sum(dim=1)  # nats a string
     masked = (tokens == MASK).sum(dim=1).double()
     chosen = SCHEDULES[schedule]
     points, weights = (torch.from_numpy(part) for part in __import__("numpy").polynomial.legendre.leggauss(200))
     total = 0.0
     for u, weight in zip((points + 1) / 2, weights / 2, strict=True):
-        alpha = chosen.survival(u)
+        alpha = chosen.alpha(u)
         probability = alpha ** (tokens.shape[1] - masked) * (1 - alpha) ** masked / len(rule.enumerate())
-        total += float(weight * chosen.rate(u) / (1 - alpha) * (probability * surprise).sum())
+        total += float(weight * chosen.rate(u) / (1 - alpha) * (probability * nll).sum())
     assert total == pytest.approx(math.log(rule.count()), rel=1e-3)
 
 
@@ -178,9 +178,9 @@ def test_the_auxiliary_loss_is_the_cross_entropy_of_clean_tokens() -> None:
     more = both.loss_given(both.network_of(oracle), clean, *drawn) - bound.loss_given(
         bound.network_of(oracle), clean, *drawn
     )
-    tokens, survival = bound.corrupt(clean, *drawn)
-    surprise = -oracle(tokens, 1 - survival[:, 0]).gather(2, clean[..., None]).squeeze(2).mean(dim=1)
-    assert torch.allclose(more.double(), 0.5 * surprise, atol=1e-4)
+    tokens, alpha = bound.corrupt(clean, *drawn)
+    nll = -oracle(tokens, 1 - alpha[:, 0]).gather(2, clean[..., None]).squeeze(2).mean(dim=1)
+    assert torch.allclose(more.double(), 0.5 * nll, atol=1e-4)
 
 
 PREDICTING = [
@@ -200,8 +200,8 @@ def test_predictions_are_the_posterior_and_what_is_seen_is_certain(
     drawn = objective.draw(clean, torch.Generator().manual_seed(3))
     network = objective.network_of(oracle) if isinstance(objective, D3PM) else oracle
     said = objective.predictions(network, clean, *drawn)
-    tokens, survival = objective.corrupt(clean, *drawn)  # type: ignore[attr-defined]
-    exact = oracle(tokens, 1 - survival.reshape(len(clean))).exp()
+    tokens, alpha = objective.corrupt(clean, *drawn)  # type: ignore[attr-defined]
+    exact = oracle(tokens, 1 - alpha.reshape(len(clean))).exp()
     assert said is not None and torch.allclose(said.double(), exact, atol=1e-4)
 
 

@@ -45,8 +45,8 @@ def test_belief_propagation_equals_enumeration_at_every_layer(rule: RandomHierar
     weights = weights_of(members, tokens, corruption, rule.symbols)
     levels = oracles.token_layer_posteriors(rule, tokens, corruption)
     for found, nodes in zip(levels, rule.parse(members), strict=True):
-        marks = torch.nn.functional.one_hot(nodes, rule.vocabulary).double()  # (members, nodes, vocabulary)
-        expected = torch.einsum("nm,mka->nka", weights, marks)
+        one_hot = torch.nn.functional.one_hot(nodes, rule.vocabulary).double()  # (members, nodes, vocabulary)
+        expected = torch.einsum("nm,mka->nka", weights, one_hot)
         assert torch.allclose(found, expected, atol=1e-9)
     assert torch.allclose(oracles.token_posterior(rule, tokens, corruption), levels[0], atol=1e-12)
 
@@ -65,8 +65,8 @@ def test_other_rules_have_discrete_posteriors_too(name: str, settings: dict[str,
     for corruption in (oracles.UniformNoise(0.4), oracles.Masking(0.6)):
         tokens = corruption.corrupt(rule.sample(20, 1), rule.symbols, torch.Generator().manual_seed(0))
         weights = weights_of(rule.enumerate(), tokens, corruption, rule.symbols)
-        marks = torch.nn.functional.one_hot(rule.enumerate().flatten(1), rule.symbols).double()
-        expected = torch.einsum("nm,mka->nka", weights, marks)
+        one_hot = torch.nn.functional.one_hot(rule.enumerate().flatten(1), rule.symbols).double()
+        expected = torch.einsum("nm,mka->nka", weights, one_hot)
         assert torch.allclose(oracles.token_posterior(rule, tokens, corruption), expected, atol=1e-9)
 
 
@@ -137,7 +137,7 @@ def test_uniform_noise_floor_equals_bayes_error_by_enumeration() -> None:
     every = torch.cartesian_prod(*[torch.arange(3)] * 3)
     likelihood = (0.5 * (every[:, None] == members[None]) + 0.5 / 3).double().prod(dim=2) / len(members)  # joint
     posterior = oracles.token_posterior(rule, every, corruption)
-    marks = torch.nn.functional.one_hot(members, 3).bool()
-    loss = sum(float(likelihood[:, m] @ -posterior[:, marks[m]].log().mean(dim=1)) for m in range(len(members)))
+    one_hot = torch.nn.functional.one_hot(members, 3).bool()
+    loss = sum(float(likelihood[:, m] @ -posterior[:, one_hot[m]].log().mean(dim=1)) for m in range(len(members)))
     found = oracles.token_floor(rule, corruption, samples=20_000)
     assert found.loss == pytest.approx(loss, abs=4 * found.error)

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from twoclocks.analysis.agreement import Agreement
+from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.cli import main
 from twoclocks.clocks import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.dissection.agreement import Agreement
-from twoclocks.dissection.twins_info import TwinsInfo
-from twoclocks.experiment import Run, RunSettings, load_run, preset_names
 from twoclocks.papers.early_stopping import twins
 from twoclocks.papers.early_stopping.dispute import DiTDispute, GPTDispute, GrammarDispute
 from twoclocks.papers.early_stopping.grammar import Layers, Sizes
 from twoclocks.papers.early_stopping.optimizers import Optimizers
 from twoclocks.papers.recipe import Recipe, execute
+from twoclocks.runs import Run, RunSettings, load_run, preset_names
 from twoclocks.testing.runs import write_run
 
 
@@ -170,8 +170,8 @@ TINY: dict[str, RunSettings] = {}
 
 
 def test_what_was_searched_for_is_kept_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from twoclocks.experiment import load_settings
     from twoclocks.papers.recipe import RECIPES
+    from twoclocks.runs import load_settings
 
     change = {"training.steps": 4, "evaluation.steps": [0, 2, 4], "evaluation.samples": 256, "model.width": 16}
     TINY["one"] = load_settings("demo-gpt", {**change, "model.depth": 1, "model.heads": 2})

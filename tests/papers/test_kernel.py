@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from twoclocks.experiment import Run, RunSettings
 from twoclocks.papers.early_stopping import kernel
 from twoclocks.papers.early_stopping.kernel import Kernel, predict
 from twoclocks.papers.recipe import RECIPES, execute
+from twoclocks.runs import Run, RunSettings
 from twoclocks.testing.runs import write_run
 
 SMALL = {

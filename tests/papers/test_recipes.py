@@ -11,13 +11,13 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from twoclocks.experiment import Run, RunSettings, load_run, load_settings
 from twoclocks.papers import two_clocks
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute, judge
 from twoclocks.papers.two_clocks.counting import Counting
 from twoclocks.papers.two_clocks.law import PAPER_A, PAPER_ALPHA, SIZES, GPTLaw
 from twoclocks.papers.two_clocks.order import Order
 from twoclocks.papers.two_clocks.structured import Structured
+from twoclocks.runs import Run, RunSettings, load_run, load_settings
 from twoclocks.store import RunDirectory
 from twoclocks.testing.runs import write_run
 

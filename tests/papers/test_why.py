@@ -11,11 +11,11 @@ import pytest
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection import Models, dissect
-from twoclocks.dissection.looks import choose_views
-from twoclocks.experiment import load_settings
+from twoclocks.dissection.execution import choose_views
 from twoclocks.oracles import cube_denoiser, empirical_denoiser, rule_denoiser
 from twoclocks.papers.recipe import RECIPES
 from twoclocks.papers.two_clocks.why import Why
+from twoclocks.runs import load_settings
 
 TINY = {
     "rule": {"length": 12, "group": 3},

@@ -10,8 +10,8 @@ import torch
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import RunDirectory, files
+from twoclocks.store.checksums import decode_document, encode_document, encode_line
 from twoclocks.store.files import DiskError, write_atomic
-from twoclocks.store.seals import open_document, seal_document, seal_line
 
 
 def make(path: Path) -> RunDirectory:
@@ -34,7 +34,7 @@ def test_a_step_never_appears_twice(tmp_path: Path) -> None:
     for step in (5, 4):
         with pytest.raises(ValueError, match=f"step {step} is not after step 5"):
             run.append_metrics({"step": step})
-    line, _ = seal_line({"step": 5}, run.journal.link)  # sealed rightly, by somebody else
+    line, _ = encode_line({"step": 5}, run.journal.link)  # sealed rightly, by somebody else
     with (run.path / "metrics.jsonl").open("ab") as stream:
         stream.write(line)
     with pytest.raises(UserError, match=r"line 2 is damaged \(its step is not after"):
@@ -122,8 +122,8 @@ def test_other_formats_and_non_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a run directory"):
         RunDirectory.open(tmp_path)
     run = make(tmp_path)
-    manifest = open_document((run.path / "manifest.json").read_bytes())
-    (run.path / "manifest.json").write_bytes(seal_document({**manifest, "format": 99}))
+    manifest = decode_document((run.path / "manifest.json").read_bytes())
+    (run.path / "manifest.json").write_bytes(encode_document({**manifest, "format": 99}))
     with pytest.raises(UserError, match="format 99"):
         RunDirectory.open(run.path)
     (run.path / "manifest.json").write_text("{")

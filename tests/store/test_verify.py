@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import Run, load_run, run
+from twoclocks.runs import Run, load_run, run
 from twoclocks.store import verify_tree
+from twoclocks.store.checksums import decode_document, encode_document
 from twoclocks.store.files import write_atomic
-from twoclocks.store.seals import open_document, seal_document
 
 LAST = "checkpoints/step-000000060"
 
@@ -34,7 +34,7 @@ def replace_by_link(path: Path) -> None:
 
 def reseal(path: Path, **change: object) -> None:
     """A document that is whole, but says something else."""
-    path.write_bytes(seal_document({**open_document(path.read_bytes()), **change}))
+    path.write_bytes(encode_document({**decode_document(path.read_bytes()), **change}))
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -79,7 +79,7 @@ def test_damage_has_its_line(kind: str, tmp_path: Path, tiny_gpt: Run) -> None:
 def test_leftovers_are_harmless_and_cleared_by_the_next_start(tmp_path: Path, tiny_gpt: Run) -> None:
     path = tmp_path / "run"
     shutil.copytree(tiny_gpt.path, path)
-    (path / "status.json").write_bytes(seal_document({"status": "running"}))
+    (path / "status.json").write_bytes(encode_document({"status": "running"}))
     (path / "checkpoints" / ".step-000000060.json.ab.partial").write_text("half")
     (path / "checkpoints" / "step-000000061.safetensors").write_text("never committed")
     (path / "lock").write_text("{}")

@@ -10,7 +10,7 @@ from small_sweep import write_spec
 
 from twoclocks.sweeps import Plan, Sweep, coordinator, read_plan
 from twoclocks.sweeps.coordinator import Dispatch
-from twoclocks.sweeps.executors import Ended, Order, Pool
+from twoclocks.sweeps.executors import Job, JobResult, Pool
 from twoclocks.sweeps.local import LocalPool
 from twoclocks.training.stopping import StopRequest
 
@@ -20,25 +20,25 @@ class ScriptedPool(Pool):
 
     def __init__(self, scripts: dict[str, list[str]], capacity: int) -> None:
         self.scripts, self._capacity = scripts, capacity
-        self.running: list[Order] = []
-        self.given: list[Order] = []
+        self.running: list[Job] = []
+        self.given: list[Job] = []
         self.most = 0
 
     @property
     def capacity(self) -> int:
         return self._capacity
 
-    def start(self, order: Order) -> None:
+    def start(self, order: Job) -> None:
         self.running.append(order)
         self.given.append(order)
         self.most = max(self.most, len(self.running))
         assert not order.alone or len(self.running) == 1, "alone means alone"
 
-    def wait(self, seconds: float) -> list[Ended]:
+    def wait(self, seconds: float) -> list[JobResult]:
         if not self.running:
             return []
         order = self.running.pop(0)
-        return [Ended(order.key, self.scripts[order.key].pop(0), "why")]
+        return [JobResult(order.key, self.scripts[order.key].pop(0), "why")]
 
     def close(self) -> None: ...
 
@@ -100,23 +100,23 @@ def test_cells_are_spread_over_gpus_and_see_one_each(monkeypatch: pytest.MonkeyP
     pool = LocalPool(capacity=4, devices=2)
     told: list[dict[str, object]] = []
     monkeypatch.setattr(pool, "tell", told.append)
-    orders = [Order(str(number), {}, "", 1.0) for number in range(4)]
+    orders = [Job(str(number), {}, "", 1.0) for number in range(4)]
     for order in orders:
         pool.start(order)
     assert all("environment" not in vars(order) for order in orders)  # what is sent is a copy
     assert [message["environment"] for message in told] == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in "3535"]
     pool.running.pop("1")
-    pool.start(Order("4", {}, "", 1.0))
+    pool.start(Job("4", {}, "", 1.0))
     assert told[-1]["environment"] == {"CUDA_VISIBLE_DEVICES": "5"}
 
 
 def test_many_orders_at_once_do_not_block(tmp_path: Path) -> None:
     """Orders that fail at once fill the pipe back to us while we still write."""
     with LocalPool(capacity=700, devices=0) as pool:
-        long: Callable[[int], Order] = lambda number: Order(f"{number:0200}", {"unknown": 1}, str(tmp_path), 1.0)  # noqa: E731
+        long: Callable[[int], Job] = lambda number: Job(f"{number:0200}", {"unknown": 1}, str(tmp_path), 1.0)  # noqa: E731
         for number in range(700):
             pool.start(long(number))
-        ended: list[Ended] = []
+        ended: list[JobResult] = []
         while len(ended) < 700:
             ended += pool.wait(30)
     assert {one.outcome for one in ended} == {"failed"} and "unknown" in ended[0].reason

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import load_settings
+from twoclocks.runs import load_settings
 from twoclocks.sweeps import Plan, read_plan
 from twoclocks.sweeps.grid import seeds, values
 

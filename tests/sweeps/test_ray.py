@@ -19,10 +19,10 @@ from small_sweep import cell_contents, write_spec
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import load_run
+from twoclocks.runs import load_run
 from twoclocks.store import verify_tree
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
-from twoclocks.sweeps.executors import Order
+from twoclocks.sweeps.executors import Job
 from twoclocks.sweeps.on_ray import enter, pack, unpack, work_on_cluster
 
 pytest.importorskip("ray")
@@ -117,11 +117,11 @@ def cluster() -> Iterator[Cluster]:
 
 
 def writers(out: Path) -> set[int]:
-    """Processes that began a sitting of some cell."""
+    """Processes that began a attempt of some cell."""
     found: set[int] = set()
     for path in out.glob("cells/*/manifest.json"):
         try:
-            found |= {sitting["process"] for sitting in load_run(path.parent).status.get("sittings", [])}
+            found |= {attempt["process"] for attempt in load_run(path.parent).status.get("attempts", [])}
         except UserError:
             continue  # just being written
     return found
@@ -131,15 +131,15 @@ SHARE = """
 import sys
 from pathlib import Path
 from twoclocks.core.config import to_mapping
-from twoclocks.experiment import load_settings
+from twoclocks.runs import load_settings
 from twoclocks.store.run_directory import ours
-from twoclocks.sweeps.executors import Order
+from twoclocks.sweeps.executors import Job
 from twoclocks.sweeps.on_ray import OnRay
 
 pool = OnRay(address=sys.argv[1], cpus=0.1, cells_per_gpu=5).open("cuda", Path(sys.argv[2]))
 settings = to_mapping(load_settings("demo-gpt", {"training.device": "cuda"}))
-pool.start(Order("cell", settings, sys.argv[2] + "/cell", 30.0))
-pool.start(Order("alone", settings, sys.argv[2] + "/alone", 30.0, alone=True))
+pool.start(Job("cell", settings, sys.argv[2] + "/cell", 30.0))
+pool.start(Job("alone", settings, sys.argv[2] + "/alone", 30.0, alone=True))
 ended = []
 while len(ended) < 2:
     ended += pool.wait(5)
@@ -171,8 +171,8 @@ def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Clus
     said = driver.communicate(timeout=120)
     assert driver.returncode == 0, said
     assert "4 finished" in said[0]
-    sittings = [len(load_run(path).status["sittings"]) for path in (tmp_path / "out" / "cells").iterdir()]
-    assert len(sittings) == 4 and max(sittings) > 1, "the kill came too late to interrupt a cell"
+    attempts = [len(load_run(path).status["attempts"]) for path in (tmp_path / "out" / "cells").iterdir()]
+    assert len(attempts) == 4 and max(attempts) > 1, "the kill came too late to interrupt a cell"
     plan = read_plan(spec)
     assert run_sweep(plan, tmp_path / "local", EXECUTORS.create("local", workers=2)).counts() == {"finished": 4}
     assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "local")
@@ -222,7 +222,7 @@ def test_a_worker_that_does_not_see_the_disk_sends_the_run_home(
 ) -> None:
     """What ``auto`` decides on a node: the mark is looked for under the same path."""
     plan = read_plan(write_spec(tmp_path / "one.yaml"))
-    order = Order(plan.cells[0].key, to_mapping(plan.cells[0].settings), str(tmp_path / "cell"), 30.0).as_json()
+    order = Job(plan.cells[0].key, to_mapping(plan.cells[0].settings), str(tmp_path / "cell"), 30.0).as_json()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     result, parcel = work_on_cluster(order, str(tmp_path / "no-such-mark"))
     assert result == {"outcome": "finished"} and "manifest.json" in parcel and not (tmp_path / "cell").exists()

@@ -17,12 +17,12 @@ from small_sweep import cell_contents, write_spec
 
 from twoclocks.cli import EXIT_STOPPED, main
 from twoclocks.commands import EXIT_FAILED
-from twoclocks.experiment import load_run, run
+from twoclocks.runs import load_run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import WriterLock
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
 from twoclocks.sweeps.coordinator import Dispatch
-from twoclocks.sweeps.executors import Ended, Executor, executor_of
+from twoclocks.sweeps.executors import Executor, JobResult, executor_of
 from twoclocks.sweeps.table import unified, write_table
 
 LOCAL = EXECUTORS.create("local", workers=2)
@@ -66,7 +66,7 @@ def test_cells_that_diverge_do_not_fit_or_fail_cost_only_themselves(tmp_path: Pa
     wanted = {(3e-3, 8, 16): "finished", (1e30, 8, 16): "diverged", (3e-3, 10**6, 4096): "failed"}
     chosen = [cell for cell in plan.cells if tuple(cell.point.values()) in wanted]
     done = run_sweep(type(plan)(plan.name, "", tuple(chosen)), tmp_path / "out", LOCAL, retries=2)
-    states = {tuple(cell.point.values()): done.standing(cell) for cell in chosen}
+    states = {tuple(cell.point.values()): done.cell_status(cell) for cell in chosen}
     assert {point: found.state for point, found in states.items()} == wanted
     attempts = {tuple(cell.point.values()): done.attempts[cell.key] for cell in chosen}
     assert attempts == {(3e-3, 8, 16): 1, (1e30, 8, 16): 1, (3e-3, 10**6, 4096): 2}
@@ -132,8 +132,8 @@ def test_a_sweep_that_is_stopped_or_killed_goes_on_where_it_was(tmp_path: Path, 
     assert process.returncode == (EXIT_STOPPED if number == signal.SIGTERM else -9)
     done = run_sweep(read_plan(spec), tmp_path / "out", LOCAL)
     assert done.counts() == {"finished": 2}
-    sittings = [len(load_run(path).status["sittings"]) for path in (tmp_path / "out" / "cells").iterdir()]
-    assert max(sittings) >= 2  # a cell was in the middle
+    attempts = [len(load_run(path).status["attempts"]) for path in (tmp_path / "out" / "cells").iterdir()]
+    assert max(attempts) >= 2  # a cell was in the middle
     run_sweep(read_plan(spec), tmp_path / "whole", LOCAL)
     assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "whole")
 
@@ -156,7 +156,7 @@ def test_a_cell_that_another_process_writes_is_waited_for(tmp_path: Path, monkey
     met: list[str] = []
     judge = Dispatch.judge
 
-    def judging(self: Dispatch, ended: Ended) -> None:
+    def judging(self: Dispatch, ended: JobResult) -> None:
         met.append(ended.outcome)
         if met == ["busy"]:
             lock.__exit__(None, None, None)

@@ -12,10 +12,10 @@ from twoclocks import data, models, objectives
 from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import SignImage
 from twoclocks.rules import Parity
-from twoclocks.training.cadence import check_schedule, log_spaced
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.loop import LoopState, TrainingSettings, train
 from twoclocks.training.optimizer import make_optimizer
+from twoclocks.training.schedule import check_schedule, log_spaced
 from twoclocks.training.step import PlainStep
 
 RULE = Parity(length=12, group=3)

@@ -41,9 +41,14 @@ def draw(rows: list[Row]) -> Any:
 def draw_curve(axis: Any, points: list[Row], label: str) -> None:
     first = points[0]
     device = str(first["device"]).partition(":")[0]
-    look = {"color": light(COLOURS[first["quantity"]]), "linestyle": DASHES[device], "marker": "o", "markersize": 3.5}
+    drawn_as = {
+        "color": light(COLOURS[first["quantity"]]),
+        "linestyle": DASHES[device],
+        "marker": "o",
+        "markersize": 3.5,
+    }
     sizes = [point[first["against"]] for point in points]
-    axis.plot(sizes, [point["seconds"] for point in points], label=label, **look)
+    axis.plot(sizes, [point["seconds"] for point in points], label=label, **drawn_as)
 
 
 def describe(first: Row, fit: Row | None) -> str:

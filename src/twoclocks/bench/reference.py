@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twoclocks.experiment.assembly import Experiment
 from twoclocks.models.dit import EPSILON, DiT
 from twoclocks.models.gpt import GPT
 from twoclocks.objectives import EDM, Autoregressive
+from twoclocks.runs.assembly import Experiment
 
 
 class TextbookDiT(nn.Module):

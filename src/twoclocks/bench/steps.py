@@ -14,10 +14,10 @@ from torch import nn
 from twoclocks.bench.reference import plain_samples, plain_step, textbook
 from twoclocks.bench.timing import Work, rate, side_by_side, wait
 from twoclocks.core.seeds import derive
-from twoclocks.experiment import load_settings
-from twoclocks.experiment.assembly import Experiment
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
 from twoclocks.training.capture import Captured
-from twoclocks.training.crew import CORES
+from twoclocks.training.thread_pool import CORES
 
 Row = dict[str, Any]
 LARGE = {"cpu": 1024, "cuda": 8192}  # side of the product that measures what a device can do
@@ -76,7 +76,7 @@ def step_row(workload: Workload, device: str, seconds: float) -> Row:
     best_plain = max(value for name, value in rates.items() if name.startswith("plain"))
     return {
         "work": workload.label,
-        "threads": ours.crew.size,
+        "threads": ours.pool.size,
         "steps_per_second": rates,
         "over_best_plain": rates["ours"] / best_plain,
         "of_products": rates["ours"] / rates["products alone"],

@@ -22,7 +22,7 @@ def measure(
     device: str,
     parts: Sequence[str] = PARTS,
     seconds: float = 6.0,
-    tell: Callable[[str], None] = lambda line: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """The record of all parts on one device; ``seconds`` are spent on each training step that is timed."""
     check(device, parts, seconds)
@@ -37,7 +37,7 @@ def measure(
     }
     try:
         for part in parts:
-            tell(part)
+            report(part)
             torch.set_num_threads(threads)
             if part == "growth":
                 rows = growth.measure(device)
@@ -48,16 +48,16 @@ def measure(
                 ]
             else:
                 some = workloads if part == "steps" else workloads[:2]
-                record[part] = [measure_one(part, workload, device, seconds, tell) for workload in some]
+                record[part] = [measure_one(part, workload, device, seconds, report) for workload in some]
     finally:
         torch.set_num_threads(threads)
     return record
 
 
 def measure_one(
-    part: str, workload: steps.Workload, device: str, seconds: float, tell: Callable[[str], None]
+    part: str, workload: steps.Workload, device: str, seconds: float, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    tell(f"{part}: {workload.label}")
+    report(f"{part}: {workload.label}")
     if part == "steps":
         return steps.step_row(workload, device, seconds)
     return steps.evaluation_row(workload, device)

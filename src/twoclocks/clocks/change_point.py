@@ -6,13 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import chdtri, xlogy
 
 from twoclocks.clocks.looks import tails
 from twoclocks.clocks.onset import Numbers, Onset, checked_series
-
-Floats = npt.NDArray[np.float64]
+from twoclocks.core.arrays import Floats
 
 
 def change_point(

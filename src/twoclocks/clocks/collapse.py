@@ -11,7 +11,8 @@ import numpy as np
 
 from twoclocks.clocks.law import check_points, log_intervals
 from twoclocks.clocks.onset import Onset
-from twoclocks.clocks.regression import Floats, Regression
+from twoclocks.clocks.regression import Regression
+from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
 
 

@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit, xlog1py, xlogy
 
 from twoclocks.clocks.law import Law
 from twoclocks.clocks.onset import Numbers, Onset, checked_series
+from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import SettingError, UserError
 
-Floats = npt.NDArray[np.float64]
 Prior = Callable[[Floats], Floats]  # ln density of ln τ, up to a constant
 AHEAD = 1000.0  # how many times the last step the search for τ looks ahead
 # Real curves are neither straight nor independent from one evaluation to the next. These three were chosen on nine

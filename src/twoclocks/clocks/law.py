@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import stdtrit
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.regression import Family, Regression
+from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import SettingError, UserError
 
-Floats = npt.NDArray[np.float64]
 SIZES = 4  # different training-set sizes that a law needs, all but one with an observed onset: two fit every line
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import bisect
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
+from twoclocks.core.arrays import Floats
 from twoclocks.core.proportion import clopper_pearson
-
-Floats = npt.NDArray[np.float64]
 
 
 def tails(looks: int, confidence: float) -> Floats:

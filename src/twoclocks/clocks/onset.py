@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.looks import mean_bounds, rate_bounds
+from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import SettingError, UserError
 
 Status = Literal["observed", "left-censored", "right-censored"]
-Floats = npt.NDArray[np.float64]
 Numbers = Sequence[float] | np.ndarray[Any, Any]
 
 

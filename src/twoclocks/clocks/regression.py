@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq, minimize
 from scipy.special import log_ndtr, stdtrit
 
-Floats = npt.NDArray[np.float64]
+from twoclocks.core.arrays import Floats
+
 Family = Literal["log-normal", "Weibull"]
 STEEP = 300.0  # logarithm of the steepest slope: far from the data it would overflow
 WIDE = (0.0, 0.5, 1.5)  # ln scatter of further starts: a narrow one is deaf to a censored run far away

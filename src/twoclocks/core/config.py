@@ -30,10 +30,15 @@ def setting(
     at_most: float | None = None,
     below: float | None = None,
     registry: Registry[Any] | None = None,
+    machine: bool = False,
 ) -> Any:
-    """A dataclass field with its help and its allowed range beside it."""
+    """A dataclass field with its help and its allowed range beside it.
+
+    ``machine``: the setting chooses how fast the result is computed, not which result.
+    """
     limits = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
-    metadata = {"help": help, "registry": registry, "limits": {k: v for k, v in limits.items() if v is not None}}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    metadata = {"help": help, "registry": registry, "limits": given, "machine": machine}
     return field(default=default, metadata=metadata)
 
 
@@ -177,6 +182,18 @@ def to_mapping(value: Any) -> Any:
             result[item.name] = plain
         return result
     return list(value) if isinstance(value, tuple) else value
+
+
+def machine_settings(cls: type, path: str = "") -> frozenset[str]:
+    """Dotted names of the settings that choose how fast a result is computed, not which one."""
+    found: set[str] = set()
+    for item in fields(cls):
+        key, hint = f"{path}{item.name}", type_hints(cls)[item.name]
+        if item.metadata.get("machine"):
+            found.add(key)
+        elif isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
+            found |= machine_settings(hint, f"{key}.")
+    return frozenset(found)
 
 
 def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:

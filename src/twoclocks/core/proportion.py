@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainccinv, betaincinv
 
-Floats = npt.NDArray[np.float64]
+from twoclocks.core.arrays import Floats
 
 
 def clopper_pearson(hits: npt.ArrayLike, trials: npt.ArrayLike, tail: npt.ArrayLike) -> tuple[Floats, Floats]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from twoclocks.core.arrays import Floats
 from twoclocks.core.seeds import numpy_stream
-from twoclocks.dissection.view import Floats
 
 
 def band(values: Floats, axis: int, low: float, high: float, resamples: int) -> tuple[Floats, Floats]:

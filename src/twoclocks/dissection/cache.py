@@ -32,7 +32,7 @@ class Cache:
         if key is None or self.folder is None:
             return None
         if key not in self.memory:
-            found = self.read(self.folder / f"{key}.look")
+            found = self.read(self.folder / f"{key}.measurement")
             if found is None:
                 return None
             self.memory[key] = found
@@ -59,7 +59,7 @@ class Cache:
         data = save(arrays)
         try:
             files.make_folder(self.folder)
-            files.write_atomic(self.folder / f"{key}.look", files.digest(data).encode() + b"\n" + data)
+            files.write_atomic(self.folder / f"{key}.measurement", files.digest(data).encode() + b"\n" + data)
         except DiskError as error:  # a run on a read-only disk can be looked at all the same
             log.warning(f"{error}; results are not kept")
             self.folder = None

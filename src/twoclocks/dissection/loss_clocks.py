@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset, gap_onset
 from twoclocks.clocks.settings import ClockSettings
-from twoclocks.dissection.view import Floats
+from twoclocks.core.arrays import Floats
 
 Steps = npt.NDArray[np.int64]
 NOTHING = 1e-3  # of a loss whose largest value is about 1: a split of such losses is no split

@@ -20,21 +20,21 @@ from twoclocks.data.encodings import Decoded, ImageEncoding
 from twoclocks.data.sets import loss_splits, training_set
 from twoclocks.evaluation.metrics import Evaluator, Outcome
 from twoclocks.evaluation.states import between_threshold, states_of
-from twoclocks.experiment.assembly import SHARE, Experiment, sampling_noise
-from twoclocks.experiment.load import Run
-from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.base import Network, sample
 from twoclocks.objectives.edm import EDM
 from twoclocks.oracles import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
-from twoclocks.store.seals import DamagedError
-from twoclocks.training.crew import Crew
+from twoclocks.runs.assembly import SHARE, Experiment, sampling_noise
+from twoclocks.runs.load import Run
+from twoclocks.runs.settings import RunSettings
+from twoclocks.store.checksums import DamagedError
 from twoclocks.training.loop import TrainingSettings
+from twoclocks.training.thread_pool import ThreadPool
 
 Reads = Literal["samples", "weights"]  # what a view needs of every moment
 ROWS = 2048  # that a GPU works on at once
 
 
-class MomentError(UserError):
+class CheckpointError(UserError):
     """One moment cannot be looked at; the others can."""
 
 
@@ -49,7 +49,7 @@ class Subject(ABC):
         self.rule, self.encoding, self.objective = settings.rule, settings.encoding, settings.objective
         self.train = training_set(settings.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.unit = self.encoding.unit(self.rule)
-        self.crew = Crew(1)
+        self.pool = ThreadPool(1)
         self.last_judged: tuple[int, Decoded, Outcome] | None = None
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Subject(ABC):
         if self.last_judged is None or self.last_judged[0] != step:
             decoded = self.samples(step)
             if not len(decoded.symbols):
-                raise MomentError(f"step {step:,}: no samples were stored; train with evaluation.keep_samples above 0")
+                raise CheckpointError(f"step {step:,}: no samples were stored; set evaluation.keep_samples above 0")
             self.last_judged = (step, decoded, self.evaluator.judge(decoded))
         return self.last_judged[1:]
 
@@ -111,7 +111,7 @@ class Subject(ABC):
 
     def ideals(self, y: Tensor, sigma: Tensor) -> dict[str, Tensor]:
         """What each oracle says, y (n, *shape), sigma (n,)."""
-        share = -(-len(y) // self.crew.size)
+        share = -(-len(y) // self.pool.size)
         return {name: self.in_pieces(oracle, y, sigma, size=share) for name, oracle in self.oracles.items()}
 
     def in_pieces(self, work: Callable[..., Tensor], *tensors: Tensor, size: int | None = None) -> Tensor:
@@ -123,7 +123,7 @@ class Subject(ABC):
 
         size = size or (ROWS if tensors[0].is_cuda else SHARE)
         pieces = list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
-        return torch.cat(self.crew.map(on_piece, pieces))
+        return torch.cat(self.pool.map(on_piece, pieces))
 
     def stream(self, purpose: str) -> torch.Generator:
         """Randomness of a view: the same for every moment, so that differences are the model's."""
@@ -140,41 +140,44 @@ class RunSubject(Subject):
         fitting = settings.training.precision if device.startswith("cuda") else "float32"
         super().__init__(settings, device, clocks_of(run), precision or fitting)
         self.run, self.loaded = run, -1
-        self.kept = {"samples": run.directory.kept_steps("samples"), "weights": run.directory.kept_steps("weights")}
+        self.artifacts = {
+            "samples": run.directory.artifact_steps("samples"),
+            "weights": run.directory.artifact_steps("weights"),
+        }
 
     @cached_property
     def experiment(self) -> Experiment:
         training = to_mapping(self.settings.training) | {"device": self.device, "precision": self.precision}
         experiment = Experiment(replace(self.settings, training=TrainingSettings(**training)))
         experiment.network.eval()
-        self.crew = experiment.crew
+        self.pool = experiment.pool
         return experiment
 
     def steps(self, reads: Reads) -> tuple[int, ...]:
-        if reads == "weights" and not self.kept["weights"]:  # then the last checkpoints are better than nothing
+        if reads == "weights" and not self.artifacts["weights"]:  # then the last checkpoints are better than nothing
             return tuple(self.run.directory.checkpoint_steps())
-        return tuple(sorted(self.kept[reads]))
+        return tuple(sorted(self.artifacts[reads]))
 
     def network(self, step: int) -> Network:
         if step != self.loaded:
             self.experiment.load_weights(self.weights(step))
             self.loaded = step
-        return self.crew.guarded(self.experiment.network)
+        return self.pool.guarded(self.experiment.network)
 
     def weights(self, step: int) -> dict[str, Tensor]:
         directory = self.run.directory
-        if step in self.kept["weights"]:
-            return directory.kept["weights"].read(step, self.kept["weights"][step])
+        if step in self.artifacts["weights"]:
+            return directory.artifacts["weights"].read(step, self.artifacts["weights"][step])
         tensors = directory.checkpoints.read(step).tensors
         return {name.removeprefix("network."): value for name, value in tensors.items() if name.startswith("network.")}
 
     def samples(self, step: int) -> Decoded:
-        stored = self.run.directory.kept["samples"].read(step, self.kept["samples"][step])
+        stored = self.run.directory.artifacts["samples"].read(step, self.artifacts["samples"][step])
         return Decoded(stored["symbols"].long().to(self.device), stored["distance"].to(self.device))
 
     def origin(self, reads: Reads, step: int) -> str | None:
-        if step in self.kept[reads]:
-            return self.kept[reads][step]
+        if step in self.artifacts[reads]:
+            return self.artifacts[reads][step]
         try:
             about, _ = self.run.directory.checkpoints.intact(step)
         except DamagedError:
@@ -202,7 +205,7 @@ class Models(Subject):
 
 def finite(said: Tensor, step: int) -> Tensor:
     if not bool(torch.isfinite(said).all()):
-        raise MomentError(f"step {step:,}: the network says values that are not finite")
+        raise CheckpointError(f"step {step:,}: the network says values that are not finite")
     return said
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twoclocks.dissection.view import Floats
+from twoclocks.core.arrays import Floats
 
 FEWEST = 32  # strings about which something can be said
 Draw = Callable[[int, int], Tensor]  # number of strings and of the set -> their counts (n, productions)

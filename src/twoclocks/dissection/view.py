@@ -13,18 +13,18 @@ import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.arrays import Floats
 from twoclocks.core.config import Settings
 from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.experiment.settings import RunSettings
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.objectives.edm import EDM
+from twoclocks.runs.settings import RunSettings
 
 # Noise scales at which neighbouring corners of the cube are told apart (P1 §4.2), for symbols that lie 2 apart. All σ
 # in settings of views are such numbers; for other encodings they are multiplied by ``Encoding.unit``.
 CRITICAL = (0.2, 2.0)
-Floats: TypeAlias = npt.NDArray[np.float64]
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
@@ -48,15 +48,15 @@ class Info(ABC):
         """The same for programs: what ``--json`` prints."""
 
 
-class Bench(ABC):
+class Probe(ABC):
     """A view with all that it needs besides the model, prepared once for all moments."""
 
-    def still(self) -> Arrays:
+    def constants(self) -> Arrays:
         """What does not change with training: floors, the fields of oracles."""
         return {}
 
     @abstractmethod
-    def look(self, step: int) -> Arrays:
+    def measure(self, step: int) -> Arrays:
         """One moment's measurement."""
 
 
@@ -65,7 +65,7 @@ class View(Settings):
     """One way to look at a training; its settings are the measurement's.
 
     To add one: a subclass with the members below, registered under a name, in one file of this folder; a drawing of its
-    Info goes to ``report/why``. Looks are cached by content, so a view says the same for the same model and settings.
+    Info goes to ``report/drawings``. Measurements are cached by content: the same model and settings, the same result.
     """
 
     reads: ClassVar[Reads]
@@ -77,11 +77,11 @@ class View(Settings):
         return None
 
     @abstractmethod
-    def prepare(self, subject: Subject) -> Bench:
+    def prepare(self, subject: Subject) -> Probe:
         """Get ready to look."""
 
     @abstractmethod
-    def info(self, subject: Subject, steps: Sequence[int], still: Arrays, looks: Mapping[str, Any]) -> Info:
+    def info(self, subject: Subject, steps: Sequence[int], constants: Arrays, measurements: Mapping[str, Any]) -> Info:
         """What the looks say together; ``looks`` are those of all moments, stacked along axis 0."""
 
 

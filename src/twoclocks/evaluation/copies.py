@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from twoclocks.core.bits64 import WORD, scramble, signed
 from twoclocks.core.rows import symbol_bits
-from twoclocks.core.words import WORD, scramble, signed
 from twoclocks.rules.base import in_range
 
 ENTRIES = {"cpu": 1 << 22, "cuda": 1 << 25}  # entries that are packed at once: 32 MiB as int64; 256 on a GPU

@@ -13,8 +13,9 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
+from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.evaluation.copies import Copies, flat_rows, packed
-from twoclocks.evaluation.metric import CHANCE_SAMPLES, Metric, pieces_named
+from twoclocks.evaluation.metric import Metric, pieces_named
 from twoclocks.rules.base import Rule
 
 LARGEST = 1 << 1000  # a larger number of contents does not fit a float, and no number of samples can tell it from this

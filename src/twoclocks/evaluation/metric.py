@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-CHANCE_SAMPLES = 4096  # true samples on which a chance level is estimated where it has no formula
-
 Direction = Literal["higher is better", "lower is better", "higher is copying", "neither"]
 
 

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
+from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.diversity import Diversity
-from twoclocks.evaluation.metric import CHANCE_SAMPLES, Metric, pieces_named
+from twoclocks.evaluation.metric import Metric, pieces_named
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.rules.base import Rule, all_pieces, in_range
 

@@ -1,4 +1,4 @@
-"""Exact GELU of a product and its bias in Triton, and the way back."""
+"""Exact GELU of a product and its bias in Triton, and the backward pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Attention over short sequences in Triton: all scores of one sample and head fit into one program's registers.
 
 Queries, keys and values arrive packed as (n, length, 3·width), as their product leaves them, and the kernels read and
-write that layout directly, so nothing is ever permuted in memory. Only they are kept for the way back: scores are
+write that layout directly, so nothing is ever permuted in memory. Only they are kept for the backward pass: scores are
 cheaper to make again than to load.
 """
 

@@ -1,4 +1,4 @@
-"""The fused operations as nodes of autograd: each calls kernels forward, and on the way back.
+"""The fused operations as nodes of autograd: each calls kernels forward, and in the backward pass.
 
 Weights enter as layers, not as tensors: their gradients are written where the optimizer reads them, by kernels that
 autograd need not wait for. Each weight may be used once a step.
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from twoclocks.kernels import activation, attention, normalisation, thin, weight_gradient
+from twoclocks.kernels import activation, attention, normalisation, skinny, weight_gradient
 
 if TYPE_CHECKING:
     from twoclocks.kernels.fused import FusedOperations
@@ -150,7 +150,7 @@ class Embed(Function):
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.operations, ctx.layer = operations, layer
-        tokens = thin.expand(x.flatten(0, 1), layer.weight.T, layer.bias, positions, operations.tokens)
+        tokens = skinny.expand(x.flatten(0, 1), layer.weight.T, layer.bias, positions, operations.tokens)
         return tokens.view(*x.shape[:2], -1)
 
     @staticmethod
@@ -159,12 +159,12 @@ class Embed(Function):
         layer, wide = ctx.layer, d_tokens.flatten(0, 1)
 
         def work() -> None:
-            total = thin.outer(x.flatten(0, 1), wide, layer.in_features)
+            total = skinny.outer(x.flatten(0, 1), wide, layer.in_features)
             put_gradient(layer.weight, total[:-1].T.contiguous())
             put_gradient(layer.bias, total[-1])
 
         ctx.operations.aside(work, x, wide)
-        d_x = thin.reduce(wide, layer.weight.T.contiguous(), None).view_as(x) if ctx.needs_input_grad[1] else None
+        d_x = skinny.reduce(wide, layer.weight.T.contiguous(), None).view_as(x) if ctx.needs_input_grad[1] else None
         return None, d_x, None, None, None
 
 
@@ -175,7 +175,7 @@ class LookUp(Function):
     ) -> Tensor:
         ctx.save_for_backward(symbols)
         ctx.operations, ctx.table = operations, table
-        return thin.expand(symbols.flatten(), weight, None, positions, operations.tokens).view(*symbols.shape, -1)
+        return skinny.expand(symbols.flatten(), weight, None, positions, operations.tokens).view(*symbols.shape, -1)
 
     @staticmethod
     def backward(ctx: Any, d_tokens: Tensor) -> Any:
@@ -183,7 +183,9 @@ class LookUp(Function):
         table = ctx.table
 
         def work() -> None:
-            put_gradient(table.weight, thin.outer(symbols.flatten(), d_tokens.flatten(0, 1), table.num_embeddings)[:-1])
+            put_gradient(
+                table.weight, skinny.outer(symbols.flatten(), d_tokens.flatten(0, 1), table.num_embeddings)[:-1]
+            )
 
         ctx.operations.aside(work, symbols, d_tokens)
         return None, d_tokens.sum(dim=0, dtype=torch.float32), None, None, None
@@ -194,7 +196,7 @@ class ReadOut(Function):
     def forward(ctx: Any, normed: Tensor, operations: FusedOperations, layer: nn.Linear) -> Tensor:
         ctx.save_for_backward(normed)
         ctx.operations, ctx.layer = operations, layer
-        return thin.reduce(normed.flatten(0, -2), layer.weight, layer.bias).view(*normed.shape[:-1], -1)
+        return skinny.reduce(normed.flatten(0, -2), layer.weight, layer.bias).view(*normed.shape[:-1], -1)
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> Any:
@@ -202,12 +204,12 @@ class ReadOut(Function):
         layer, narrow = ctx.layer, d_out.flatten(0, -2).contiguous()
 
         def work() -> None:
-            put_gradient(layer.weight, thin.outer(narrow, normed.flatten(0, -2), layer.out_features)[:-1])
+            put_gradient(layer.weight, skinny.outer(narrow, normed.flatten(0, -2), layer.out_features)[:-1])
             if layer.bias is not None:
                 put_gradient(layer.bias, narrow.sum(dim=0))
 
         ctx.operations.aside(work, narrow, normed)
-        return thin.expand(narrow, layer.weight, None, None, normed.dtype).view_as(normed), None, None
+        return skinny.expand(narrow, layer.weight, None, None, normed.dtype).view_as(normed), None, None
 
 
 def layer_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:

@@ -1,7 +1,7 @@
 """The same operations for an NVIDIA GPU: matrix products in bfloat16, all between them in few Triton kernels.
 
 Weights stay in float32; each matrix has a bfloat16 shadow that the products read, renewed after every update. A bias is
-added where the product is next read. Gradients of weights are made on other streams while the way back goes on: they
+added where the product is next read. Gradients of weights are made on other streams during the backward pass: they
 fill the multiprocessors that memory-bound kernels leave idle. They are written where the optimizer reads them.
 """
 
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twoclocks.kernels import attention, corruption, functions, thin
+from twoclocks.kernels import attention, corruption, functions, skinny
 from twoclocks.kernels.flat import Flat
 from twoclocks.kernels.plain import Operations, Update, merge_heads, split_heads
 
 NOTHING: tuple[None, None, None] = (None, None, None)
-STREAMS = 2  # beside the way back: several small gradients at a time
+STREAMS = 2  # beside the backward pass: several small gradients at a time
 
 
 class FusedOperations(Operations):
@@ -106,22 +106,22 @@ class FusedOperations(Operations):
         return functional.linear(x, self.shadow(layer.weight), self.shadow(layer.bias))
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        if torch.is_grad_enabled():  # the product's way back gives the bias its gradient
+        if torch.is_grad_enabled():  # the product's backward pass gives the bias its gradient
             return self.product(x, layer) + layer.bias.detach().to(self.dtype)
         return self.with_bias(x, layer)
 
     def embed(self, x: Tensor, layer: nn.Linear, positions: Tensor) -> Tensor:
-        if layer.in_features > thin.MOST:
+        if layer.in_features > skinny.MOST:
             return super().embed(x, layer, positions)
         return functions.Embed.apply(layer.weight, x, self, layer, positions)
 
     def look_up(self, symbols: Tensor, table: nn.Embedding, positions: Tensor) -> Tensor:
-        if table.num_embeddings > thin.MOST:
+        if table.num_embeddings > skinny.MOST:
             return super().look_up(symbols, table, positions)
         return functions.LookUp.apply(table.weight, positions, symbols, self, table)
 
     def read_out(self, normed: Tensor, layer: nn.Linear) -> Tensor:
-        if layer.out_features > thin.MOST:
+        if layer.out_features > skinny.MOST:
             return super().read_out(normed.to(layer.weight.dtype), layer)
         return functions.ReadOut.apply(normed, self, layer)
 

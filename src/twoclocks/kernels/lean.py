@@ -1,4 +1,4 @@
-"""The same operations for the CPU in float32: all blocks are one node of autograd, whose way back is written by hand.
+"""The same operations for the CPU in float32: all blocks are one node of autograd with a hand-written backward pass.
 
 The products take half of a small network's step; calls from Python, nodes of autograd and passes over memory take the
 rest. Here are as few of them as PyTorch's own kernels allow. That pays twice where several threads share a batch, since
@@ -48,18 +48,18 @@ class LeanOperations(Operations):
         return whole.split(condition.shape[1], dim=1)
 
     def branches(self, tokens: Tensor, branches: Sequence[Branch]) -> tuple[Tensor, Update | None]:
-        steerings = [vector for branch in branches for vector in vectors_of(branch.steering)]
+        conditionings = [vector for branch in branches for vector in vectors_of(branch.conditioning)]
         layers = [layer for branch in branches for layer in (branch.first, branch.last)]
         weights = [tensor for layer in layers for tensor in (layer.weight, layer.bias)]
         heads = [branch.heads for branch in branches]
-        given = heads, any(branch.causal for branch in branches), branches[0].steering.eps
+        given = heads, any(branch.causal for branch in branches), branches[0].conditioning.eps
         if torch.is_grad_enabled():
-            return Branches.apply(tokens, self.flat, weights, *given, *steerings), None
-        return forward(tokens, steerings, weights, *given, False)[0], None
+            return Branches.apply(tokens, self.flat, weights, *given, *conditionings), None
+        return forward(tokens, conditionings, weights, *given, False)[0], None
 
 
-def vectors_of(steering: Modulation | nn.LayerNorm) -> tuple[Tensor, ...]:
-    return steering[:3] if isinstance(steering, Modulation) else (steering.weight, steering.bias)
+def vectors_of(conditioning: Modulation | nn.LayerNorm) -> tuple[Tensor, ...]:
+    return conditioning[:3] if isinstance(conditioning, Modulation) else (conditioning.weight, conditioning.bias)
 
 
 class Branches(Function):
@@ -68,11 +68,11 @@ class Branches(Function):
     @staticmethod
     def forward(
         ctx: Any, tokens: Tensor, flat: Flat, weights: list[Tensor], heads: list[int], causal: bool, eps: float,
-        *steerings: Tensor,
+        *conditionings: Tensor,
     ) -> Tensor:  # fmt: skip
-        out, kept = forward(tokens, list(steerings), weights, heads, causal, eps, True)
+        out, kept = forward(tokens, list(conditionings), weights, heads, causal, eps, True)
         ctx.flat, ctx.weights, ctx.heads, ctx.causal = flat, weights, heads, causal
-        ctx.save_for_backward(*steerings, *kept)
+        ctx.save_for_backward(*conditionings, *kept)
         return out
 
     @staticmethod
@@ -81,8 +81,8 @@ class Branches(Function):
         saved, count = list(ctx.saved_tensors), len(ctx.needs_input_grad) - 6
         places = [ctx.flat.slot(weight) for weight in ctx.weights]
         given = saved[count:], saved[:count], ctx.weights, places, ctx.heads, ctx.causal
-        d_tokens, *d_steerings = backward(d_out.contiguous(), *given)
-        return d_tokens, None, None, None, None, None, *d_steerings
+        d_tokens, *d_conditionings = backward(d_out.contiguous(), *given)
+        return d_tokens, None, None, None, None, None, *d_conditionings
 
 
 class Stacked(Function):

@@ -3,7 +3,7 @@
     x' = x + gate ⊙ (update + bias)        y = LayerNorm(x') ⊙ (1 + scale) + shift
 
 Gate, shift and scale are those of the sample (adaLN), or the same for all: then the gain stands for 1 + scale, and the
-gate is one. The way back is one pass too, a program a sample: it leaves the sums over the sample's tokens that are the
+gate is one. The backward pass is one pass too, one program per sample. It leaves the sums over the sample's tokens: the
 gradients of gate, shift and scale.
 """
 
@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS, WARPS = 2, 1  # tokens that a program holds, and its size; tuned on an H200
-BACK_ROWS, BACK_WARPS, BACK_STAGES = 4, 2, 4  # on the way back, where a program walks through a sample
+BACK_ROWS, BACK_WARPS, BACK_STAGES = 4, 2, 4  # in the backward pass, where a program walks through a sample
 
 
 def forward(
@@ -28,7 +28,7 @@ def forward(
     eps: float,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """x', y and the moments of x' for the way back; vectors are (n, width), or (1, width) or (width,) for all."""
+    """x', y and the moments of x' for the backward pass; vectors are (n, width), or (1, width) or (width,) for all."""
     n, length, width = tokens.shape
     normed = torch.empty(tokens.shape, dtype=dtype, device=tokens.device)
     moved = torch.empty_like(tokens) if update is not None else tokens

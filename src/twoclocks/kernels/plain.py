@@ -38,7 +38,7 @@ class Modulation(NamedTuple):
 class Branch(NamedTuple):
     """Normalisation, a layer, attention or GELU, and a layer whose output updates the tokens."""
 
-    steering: Modulation | nn.LayerNorm
+    conditioning: Modulation | nn.LayerNorm
     first: nn.Linear
     last: nn.Linear
     heads: int = 0  # of attention; none: it is an MLP
@@ -88,12 +88,12 @@ class Operations:
         """Tokens after all branches but for the last update to them, which whoever reads them next applies."""
         update = None
         for branch in branches:
-            if isinstance(branch.steering, Modulation):
-                shift, scale, gate, eps = branch.steering
+            if isinstance(branch.conditioning, Modulation):
+                shift, scale, gate, eps = branch.conditioning
                 tokens, normed = self.modulate(tokens, update, shift, scale, eps)
             else:
                 gate = None
-                tokens, normed = self.normalise(tokens, update, branch.steering)
+                tokens, normed = self.normalise(tokens, update, branch.conditioning)
             if branch.heads:
                 hidden = self.attend(normed, branch.first, branch.heads, branch.causal)
             else:

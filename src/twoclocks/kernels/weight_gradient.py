@@ -1,7 +1,7 @@
 """Gradient of a weight in Triton: d_outᵀ · x, summed over many rows into a small matrix.
 
 A library splits such a sum over multiprocessors and adds the parts up afterwards. Here a tile of the result is one
-program that walks through all rows: fewer multiprocessors are busy for longer, beside the kernels of the way back, and
+program that walks through all rows: fewer multiprocessors are busy for longer, beside the backward pass's kernels, and
 nothing is left to add.
 """
 

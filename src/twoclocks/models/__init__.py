@@ -2,7 +2,7 @@
 
 import sys
 
-from twoclocks.core.folders import import_all
+from twoclocks.core.discovery import import_all
 from twoclocks.models.base import MODELS, ModelSettings, parameter_count
 
 import_all(sys.modules[__name__])

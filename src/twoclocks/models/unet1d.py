@@ -112,8 +112,8 @@ class UNet1d(nn.Module):
 
     def forward(self, tokens: Tensor, noise: Tensor) -> Tensor:
         do, group = self.operations, self.branching
-        marks = functional.one_hot(tokens % self.inputs, self.inputs).to(self.embedding.weight.dtype)
-        hidden = do.linear(marks, self.embedding)  # (n, length, width)
+        one_hot = functional.one_hot(tokens % self.inputs, self.inputs).to(self.embedding.weight.dtype)
+        hidden = do.linear(one_hot, self.embedding)  # (n, length, width)
         if self.noise is not None:
             hidden = hidden + self.noise(noise_features(noise))[:, None]
         skips = []

@@ -2,7 +2,7 @@
 
 import sys
 
-from twoclocks.core.folders import import_all
+from twoclocks.core.discovery import import_all
 from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import OBJECTIVES, Objective, sample
 from twoclocks.objectives.edm import EDM

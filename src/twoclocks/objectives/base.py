@@ -1,4 +1,4 @@
-"""What an objective is: a corruption, a per-sample loss, and the way back from noise to samples.
+"""What an objective is: a corruption, a per-sample loss, and the backward pass from noise to samples.
 
 An objective gets the network as a callable and never knows its type, so an exact oracle can take its place.
 """
@@ -65,7 +65,7 @@ class Objective(Settings):
 
     @abstractmethod
     def reverse_step(self, network: Network, state: Any, level: int) -> Any:
-        """One step of the way back."""
+        """One step of the backward pass."""
 
     @abstractmethod
     def finish(self, state: Any) -> Tensor:

@@ -19,7 +19,7 @@ from twoclocks.core.errors import SettingError
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 from twoclocks.objectives.randomness import seeds, uniforms
 from twoclocks.objectives.restoring import Noisy, one_step_back, spread
-from twoclocks.objectives.schedules import survival_levels
+from twoclocks.objectives.schedules import alpha_levels
 from twoclocks.objectives.transitions import Absorbing, Transitions, Uniform
 
 TRANSITIONS: dict[str, Transitions] = {"uniform": Uniform(), "absorbing": Absorbing()}
@@ -28,24 +28,24 @@ TRANSITIONS: dict[str, Transitions] = {"uniform": Uniform(), "absorbing": Absorb
 class Table(NamedTuple):
     """What is to be known of every level 0 … T."""
 
-    survival: Tensor  # (T + 1,), float64
+    alpha: Tensor  # (T + 1,), float64
     pairs: Tensor  # (T + 1, numbers): of each level and the one before it; level 0 has none
 
     def on(self, device: torch.device) -> Table:
         """The table on another device, made there once: a captured step cannot bring it along."""
-        return self if device.type == "cpu" else moved(self.survival, self.pairs, device)
+        return self if device.type == "cpu" else moved(self.alpha, self.pairs, device)
 
 
 @cache
-def moved(survival: Tensor, pairs: Tensor, device: torch.device) -> Table:
-    return Table(survival.to(device), pairs.to(device))
+def moved(alpha: Tensor, pairs: Tensor, device: torch.device) -> Table:
+    return Table(alpha.to(device), pairs.to(device))
 
 
 @cache
 def table_of(corruption: str, schedule: str, levels: int, symbols: int) -> Table:
-    survival = survival_levels(schedule, levels)
-    pairs = TRANSITIONS[corruption].pair(survival[:-1], survival[1:], symbols)
-    return Table(survival, torch.cat([torch.full_like(pairs[:1], torch.nan), pairs]))
+    alpha = alpha_levels(schedule, levels)
+    pairs = TRANSITIONS[corruption].pair(alpha[:-1], alpha[1:], symbols)
+    return Table(alpha, torch.cat([torch.full_like(pairs[:1], torch.nan), pairs]))
 
 
 @OBJECTIVES.register("d3pm")
@@ -100,25 +100,25 @@ class D3PM(Objective):
         return levels, chosen, other
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
-        tokens, survival = self.corrupt(clean, *drawn)
-        message = self.message(network, tokens, survival)
+        tokens, alpha = self.corrupt(clean, *drawn)
+        message = self.message(network, tokens, alpha)
         pairs = self.table.on(clean.device).pairs[drawn[0]]
         loss = self.noise_levels * self.transitions.divergence(clean, tokens, message, pairs).mean(dim=1)
         if self.auxiliary:
-            belief = message + self.transitions.likelihood(tokens, survival, self.vocabulary)
-            surprise = functional.cross_entropy(belief.transpose(1, 2), clean, reduction="none")
-            loss = loss + self.auxiliary * surprise.mean(dim=1)
+            belief = message + self.transitions.likelihood(tokens, alpha, self.vocabulary)
+            nll = functional.cross_entropy(belief.transpose(1, 2), clean, reduction="none")
+            loss = loss + self.auxiliary * nll.mean(dim=1)
         return loss
 
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_t) of every token (n, length, symbols)."""
-        tokens, survival = self.corrupt(clean, *drawn)
-        return self.transitions.belief(tokens, self.message(network, tokens, survival), survival)
+        tokens, alpha = self.corrupt(clean, *drawn)
+        return self.transitions.belief(tokens, self.message(network, tokens, alpha), alpha)
 
-    def message(self, network: Network, tokens: Tensor, survival: Tensor) -> Tensor:
+    def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
         """What the other tokens say about each one (n, length, symbols), at survivals (n, 1) or (1, 1)."""
-        said = network(tokens, (1 - survival[:, 0]).float()).float()
-        return said if self.evidence else said - self.transitions.likelihood(tokens, survival, self.vocabulary)
+        said = network(tokens, (1 - alpha[:, 0]).float()).float()
+        return said if self.evidence else said - self.transitions.likelihood(tokens, alpha, self.vocabulary)
 
     def network_of(self, restorer: Network) -> Network:
         """The network by which p(x_0 | x_t) is what ``restorer`` says: lets an exact oracle take a network's place."""
@@ -133,8 +133,8 @@ class D3PM(Objective):
 
     def corrupt(self, clean: Tensor, levels: Tensor, chosen: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
         """Noisy tokens at some levels (n,), and the survivals (n, 1) there."""
-        survival = self.table.on(clean.device).survival[levels, None]
-        return self.transitions.corrupted(clean, survival, chosen, other, self.vocabulary), survival
+        alpha = self.table.on(clean.device).alpha[levels, None]
+        return self.transitions.corrupted(clean, alpha, chosen, other, self.vocabulary), alpha
 
     @property
     def table(self) -> Table:
@@ -155,8 +155,8 @@ class D3PM(Objective):
         return Noisy(self.transitions.prior(uniforms(noise, 0), self.vocabulary), noise)
 
     def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
-        survival = self.table.survival
-        now, before = (survival[None, self.visited(step)] for step in (level, level + 1))
+        alpha = self.table.alpha
+        now, before = (alpha[None, self.visited(step)] for step in (level, level + 1))
         pair = self.transitions.pair(before, now, self.vocabulary)
         return one_step_back(partial(self.message, network), self.transitions, state, level + 1, float(now), pair)
 

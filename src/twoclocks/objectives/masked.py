@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
+from twoclocks.core.constants import MASK
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 from twoclocks.objectives.randomness import seeds
 from twoclocks.objectives.restoring import Noisy, one_step_back, spread
-from twoclocks.objectives.schedules import SCHEDULES, Schedule, survival_levels
-from twoclocks.objectives.transitions import MASK, Absorbing, masked_surprise
+from twoclocks.objectives.schedules import SCHEDULES, Schedule, alpha_levels
+from twoclocks.objectives.transitions import Absorbing, masked_nll
 
 EARLIEST = 1e-5  # times before it are left out: there the integrand is a ratio of rounding errors
 
@@ -47,7 +48,7 @@ class Masked(Objective):
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         tokens, now = self.corrupt(clean, *drawn)
         weight = self.chosen_schedule.rate(drawn[0]) / (1 - now)
-        return weight * masked_surprise(clean, tokens, self.message(network, tokens, now[:, None])).mean(dim=1)
+        return weight * masked_nll(clean, tokens, self.message(network, tokens, now[:, None])).mean(dim=1)
 
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_u) of every token (n, length, symbols)."""
@@ -55,8 +56,8 @@ class Masked(Objective):
         return Absorbing().belief(tokens, self.message(network, tokens, now[:, None]), now[:, None])
 
     def corrupt(self, clean: Tensor, times: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens with masks, and the survival (n,) at their times."""
-        now = self.chosen_schedule.survival(times)
+        """Tokens with masks, and the alpha (n,) at their times."""
+        now = self.chosen_schedule.alpha(times)
         return torch.where(chosen < now[:, None], clean, MASK), now
 
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -70,13 +71,13 @@ class Masked(Objective):
         return Noisy(torch.full_like(noise, MASK), noise)
 
     def reverse_step(self, network: Network, state: Noisy, level: int) -> Noisy:
-        survival = survival_levels(self.schedule, self.sampler_levels)
-        now, before = (survival[None, self.sampler_levels - step] for step in (level, level + 1))
+        alpha = alpha_levels(self.schedule, self.sampler_levels)
+        now, before = (alpha[None, self.sampler_levels - step] for step in (level, level + 1))
         pair = Absorbing().pair(before, now, symbols=0)
         return one_step_back(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)
 
-    def message(self, network: Network, tokens: Tensor, survival: Tensor) -> Tensor:
-        return network(tokens, (1 - survival[:, 0]).float()).float()
+    def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
+        return network(tokens, (1 - alpha[:, 0]).float()).float()
 
     def finish(self, state: Noisy) -> Tensor:
         return state.tokens

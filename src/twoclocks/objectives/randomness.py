@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twoclocks.core.words import scramble, shifted, signed
+from twoclocks.core.bits64 import scramble, shifted, signed
 
 GOLDEN = signed(0x9E3779B97F4A7C15)  # 2^64/φ: steps of it visit all words evenly
 

@@ -1,4 +1,4 @@
-"""What objectives share whose network restores tokens: times for the loss, and one step of the way back."""
+"""What objectives share whose network restores tokens: times for the loss, and one step of the backward pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twoclocks.objectives.transitions import Transitions
 
 @dataclass
 class Noisy:
-    """Tokens on their way back, and the words that their randomness comes from."""
+    """Tokens on their backward pass, and the words that their randomness comes from."""
 
     tokens: Tensor  # (n, length)
     words: Tensor  # (n, length)
@@ -34,15 +34,15 @@ def one_step_back(
     now: float,
     pair: Tensor,
 ) -> Noisy:
-    """From survival ``now`` to the one before, a ``pair`` of levels, by the ``count``-th uniform number of each token.
+    """From alpha ``now`` to the one before, a ``pair`` of levels, by the ``count``-th uniform number of each token.
 
     ``message`` maps tokens and survivals (1, 1) to what the other tokens say about each one.
     """
     device = state.words.device
-    survival = torch.full((1, 1), now, dtype=torch.float64, device=device)
+    alpha = torch.full((1, 1), now, dtype=torch.float64, device=device)
     numbers = torch.stack([torch.full((1,), float(number), device=device) for number in pair.flatten()], dim=1)
-    said = message(state.tokens, survival)
-    outcomes = transitions.step_back(state.tokens, said, numbers)
+    said = message(state.tokens, alpha)
+    outcomes = transitions.reverse_posterior(state.tokens, said, numbers)
     # Where there is one more outcome than symbols, the first is the mask, −1.
     found = pick(outcomes, uniforms(state.words, count)) - (outcomes.shape[-1] - said.shape[-1])
     return Noisy(found, state.words)

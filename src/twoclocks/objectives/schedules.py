@@ -20,12 +20,12 @@ FIRST, SECOND = 0.1, 9.95
 class Schedule(NamedTuple):
     """α(u), and −α'(u): how many tokens are forgotten a unit of time."""
 
-    survival: Callable[[Tensor], Tensor]
+    alpha: Callable[[Tensor], Tensor]
     rate: Callable[[Tensor], Tensor]
 
     def levels(self, count: int) -> Tensor:
         """α at the times 0, 1/count, …, 1 (count + 1,), float64."""
-        return self.survival(torch.linspace(0, 1, count + 1, dtype=torch.float64))
+        return self.alpha(torch.linspace(0, 1, count + 1, dtype=torch.float64))
 
 
 def linear_beta_survival(u: Tensor) -> Tensor:
@@ -52,5 +52,5 @@ SCHEDULES: dict[str, Schedule] = {
 
 
 @cache
-def survival_levels(name: str, count: int) -> Tensor:
+def alpha_levels(name: str, count: int) -> Tensor:
     return SCHEDULES[name].levels(count)

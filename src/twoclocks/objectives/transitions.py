@@ -1,6 +1,6 @@
 """The two ways in which D3PM (Austin et al. 2021) forgets tokens, with their exact terms.
 
-Times s < t have survival probabilities α_s > α_t. Given the clean token x_0 and the noisy x_t, the token at s has the
+Times s < t have alpha probabilities α_s > α_t. Given the clean token x_0 and the noisy x_t, the token at s has the
 posterior q(x_s | x_t, x_0). A network that says p(x_0 | x_t) thereby says p(x_s | x_t) = Σ q(x_s | x_t, x_0)
 p(x_0 | x_t), and the variational bound is a sum of Kullback–Leibler divergences between the two, one for each pair of
 levels.
@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-MASK = -1  # stands for "nothing is known here"
+from twoclocks.core.constants import MASK
 
 
 class Transitions(ABC):
     """One kind of corruption. Tokens are (n, length), messages (n, length, symbols)."""
 
     @abstractmethod
-    def corrupted(self, clean: Tensor, survival: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
+    def corrupted(self, clean: Tensor, alpha: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
         """Tokens at survivals (n, 1); ``chosen`` and ``other`` are uniform numbers (n, length)."""
 
     @abstractmethod
-    def likelihood(self, tokens: Tensor, survival: Tensor, symbols: int) -> Tensor:
+    def likelihood(self, tokens: Tensor, alpha: Tensor, symbols: int) -> Tensor:
         """log q(x_t | x_0 = a) along a (n, length, symbols), at survivals (n, 1); up to a constant for each token."""
 
     @abstractmethod
@@ -47,24 +47,24 @@ class Transitions(ABC):
         """
 
     @abstractmethod
-    def belief(self, tokens: Tensor, message: Tensor, survival: Tensor) -> Tensor:
+    def belief(self, tokens: Tensor, message: Tensor, alpha: Tensor) -> Tensor:
         """p(x_0 | x_t) (n, length, symbols), at survivals (n, 1)."""
 
     @abstractmethod
-    def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+    def reverse_posterior(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
         """p(x_s | x_t): probabilities (n, length, outcomes); an outcome before the symbols is the mask."""
 
 
 class Uniform(Transitions):
     """A token becomes a uniform symbol, which may be the one it was: q(y | x) = α [y = x] + (1 − α)/symbols."""
 
-    def corrupted(self, clean: Tensor, survival: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
-        return torch.where(chosen < survival, clean, self.prior(other, symbols))
+    def corrupted(self, clean: Tensor, alpha: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
+        return torch.where(chosen < alpha, clean, self.prior(other, symbols))
 
-    def likelihood(self, tokens: Tensor, survival: Tensor, symbols: int) -> Tensor:
-        other = (1 - survival[..., None].double()) / symbols
-        kept, lost = ((survival[..., None] + other).log().float(), other.log().float())
-        return torch.where(marks(tokens, symbols), kept, lost)
+    def likelihood(self, tokens: Tensor, alpha: Tensor, symbols: int) -> Tensor:
+        other = (1 - alpha[..., None].double()) / symbols
+        kept, lost = ((alpha[..., None] + other).log().float(), other.log().float())
+        return torch.where(one_hot(tokens, symbols), kept, lost)
 
     def prior(self, uniform: Tensor, symbols: int) -> Tensor:
         return (uniform * symbols).long().clamp(max=symbols - 1)  # the product may round up
@@ -78,21 +78,21 @@ class Uniform(Transitions):
     def divergence(self, clean: Tensor, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
         stay, change, kept, lost = pair[:, None, None].unbind(dim=-1)
         symbols = message.shape[-1]
-        arrival = torch.where(marks(tokens, symbols), kept, lost)
+        arrival = torch.where(one_hot(tokens, symbols), kept, lost)
         # Where x_0 is known the message is all or nothing, and the sum over a has one term.
-        truth = torch.where(marks(clean, symbols), torch.logaddexp(stay, change), change)
+        truth = torch.where(one_hot(clean, symbols), torch.logaddexp(stay, change), change)
         exact = (arrival + truth).log_softmax(dim=-1)
         said = self.posterior(arrival, message, stay, change)
         share = exact.exp()
         # Where the posterior is zero it adds nothing, whatever the network says.
         return (share * (exact - said)).where(share > 0, 0.0).sum(dim=-1)
 
-    def belief(self, tokens: Tensor, message: Tensor, survival: Tensor) -> Tensor:
-        return (message + self.likelihood(tokens, survival, message.shape[-1])).softmax(dim=-1)
+    def belief(self, tokens: Tensor, message: Tensor, alpha: Tensor) -> Tensor:
+        return (message + self.likelihood(tokens, alpha, message.shape[-1])).softmax(dim=-1)
 
-    def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+    def reverse_posterior(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
         stay, change, kept, lost = pair[:, None, None].unbind(dim=-1)
-        return self.posterior(torch.where(marks(tokens, message.shape[-1]), kept, lost), message, stay, change).exp()
+        return self.posterior(torch.where(one_hot(tokens, message.shape[-1]), kept, lost), message, stay, change).exp()
 
     def posterior(self, arrival: Tensor, message: Tensor, stay: Tensor, change: Tensor) -> Tensor:
         """log p(x_s = b | x_t) (n, length, symbols): p(b) ∝ q(x_t | b) Σ_a q(b | a) exp message(a)."""
@@ -103,10 +103,10 @@ class Uniform(Transitions):
 class Absorbing(Transitions):
     """A token becomes the mask and stays it; all others are as they were."""
 
-    def corrupted(self, clean: Tensor, survival: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
-        return torch.where(chosen < survival, clean, MASK)
+    def corrupted(self, clean: Tensor, alpha: Tensor, chosen: Tensor, other: Tensor, symbols: int) -> Tensor:
+        return torch.where(chosen < alpha, clean, MASK)
 
-    def likelihood(self, tokens: Tensor, survival: Tensor, symbols: int) -> Tensor:
+    def likelihood(self, tokens: Tensor, alpha: Tensor, symbols: int) -> Tensor:
         """A mask says nothing, and nobody asks about the others."""
         return torch.zeros(1, 1, 1, device=tokens.device)
 
@@ -118,27 +118,27 @@ class Absorbing(Transitions):
         return ((before - now) / (1 - now))[:, None].float()
 
     def divergence(self, clean: Tensor, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
-        return pair * masked_surprise(clean, tokens, message)
+        return pair * masked_nll(clean, tokens, message)
 
-    def step_back(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
+    def reverse_posterior(self, tokens: Tensor, message: Tensor, pair: Tensor) -> Tensor:
         revealed = pair[..., None]
         stays = (1 - revealed).expand(*tokens.shape, 1)
         outcomes = torch.cat([stays, message.softmax(dim=-1) * revealed], dim=-1)
-        known = marks(tokens - MASK, outcomes.shape[-1]).to(outcomes.dtype)
+        known = one_hot(tokens - MASK, outcomes.shape[-1]).to(outcomes.dtype)
         return torch.where((tokens == MASK)[..., None], outcomes, known)
 
-    def belief(self, tokens: Tensor, message: Tensor, survival: Tensor) -> Tensor:
+    def belief(self, tokens: Tensor, message: Tensor, alpha: Tensor) -> Tensor:
         """What is not masked is known."""
-        known = marks(tokens, message.shape[-1]).to(message.dtype)
+        known = one_hot(tokens, message.shape[-1]).to(message.dtype)
         return torch.where((tokens == MASK)[..., None], message.softmax(dim=-1), known)
 
 
-def marks(tokens: Tensor, symbols: int) -> Tensor:
+def one_hot(tokens: Tensor, symbols: int) -> Tensor:
     """Which symbol each token is, bool (n, length, symbols); a mask is none."""
     return tokens[..., None] == torch.arange(symbols, device=tokens.device)
 
 
-def masked_surprise(clean: Tensor, tokens: Tensor, message: Tensor) -> Tensor:
+def masked_nll(clean: Tensor, tokens: Tensor, message: Tensor) -> Tensor:
     """−log p(x_0 | x_t) (n, length) where the token is masked, zero elsewhere."""
-    surprise = functional.cross_entropy(message.transpose(1, 2), clean, reduction="none")
-    return surprise * (tokens == MASK)
+    nll = functional.cross_entropy(message.transpose(1, 2), clean, reduction="none")
+    return nll * (tokens == MASK)

@@ -1,8 +1,8 @@
 """What is ideal: exact posteriors, denoisers and loss floors of the cube, the rule and the training set."""
 
+from twoclocks.core.constants import MASK
 from twoclocks.oracles import energy
 from twoclocks.oracles.discrete import (
-    MASK,
     Masking,
     UniformNoise,
     restoring_network,

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from twoclocks.core.constants import MASK
 from twoclocks.core.errors import UserError
 from twoclocks.oracles.posterior import Posterior, layer_posteriors, rule_posterior
 from twoclocks.rules.automaton import NEVER
 from twoclocks.rules.base import Rule
 from twoclocks.rules.rhm import RandomHierarchy
-
-MASK = -1  # stands for "nothing is known here"
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,10 @@ def list_posterior(rows: Tensor, symbols: int, chunk: int = 4096) -> Posterior:
         mean = torch.zeros_like(flat)
         total = flat.new_full((len(flat),), -torch.inf)
         for piece in rows.split(chunk):
-            marks = functional.one_hot(piece.to(flat.device).long(), symbols).flatten(1).double()
-            weights = flat @ marks.T  # (n, chunk)
+            one_hot = functional.one_hot(piece.to(flat.device).long(), symbols).flatten(1).double()
+            weights = flat @ one_hot.T  # (n, chunk)
             new = torch.logaddexp(total, weights.logsumexp(dim=1))
-            mean = (total - new).exp()[:, None] * mean + (weights - new[:, None]).exp() @ marks
+            mean = (total - new).exp()[:, None] * mean + (weights - new[:, None]).exp() @ one_hot
             total = new
         check_possible(total)
         return normalised(mean.reshape(logits.shape))

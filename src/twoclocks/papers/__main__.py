@@ -21,12 +21,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="RUN", help="some of its runs, by label")
     arguments = parser.parse_args()
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    measured = execute(arguments.name, arguments.device, arguments.work, arguments.out, tell, arguments.only)
-    tell(f"{measured.verdict}: {measured.sentence}")
+    measured = execute(arguments.name, arguments.device, arguments.work, arguments.out, report, arguments.only)
+    report(f"{measured.verdict}: {measured.sentence}")
 
 
 if __name__ == "__main__":

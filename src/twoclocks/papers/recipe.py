@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from twoclocks.core.errors import UnknownNameError
 from twoclocks.core.registry import Registry
-from twoclocks.experiment import Run, RunSettings, load_run, run
+from twoclocks.runs import Run, RunSettings, load_run, run
 from twoclocks.store.files import write_json
 from twoclocks.store.run_directory import RunDirectory
 
@@ -53,7 +53,7 @@ RECIPES: Registry[Recipe] = Registry("recipe", Recipe)
 
 
 def execute(
-    name: str, device: str, work: Path, out: Path, tell: Callable[[str], None], only: Sequence[str] = ()
+    name: str, device: str, work: Path, out: Path, report: Callable[[str], None], only: Sequence[str] = ()
 ) -> Measurement:
     """Run what is not finished in ``work``, or ``only`` some of it; after every run, record what is known so far."""
     recipe = RECIPES.get(name)()
@@ -67,7 +67,7 @@ def execute(
         begun = RunDirectory(path).begun and type(recipe).prepared is not Recipe.prepared
         settings = load_run(path).settings if begun else recipe.prepared(chosen[label])
         runs[label] = run(settings, path)
-        tell(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
+        report(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
         measured = judge(recipe, runs)
         write_json(out, record(name, recipe, runs, measured, device))
     return measured

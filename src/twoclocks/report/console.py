@@ -15,9 +15,9 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from twoclocks.experiment.load import Run
-from twoclocks.experiment.session import Observer, Progress
-from twoclocks.experiment.settings import RunSettings
+from twoclocks.runs.load import Run
+from twoclocks.runs.session import Observer, Progress
+from twoclocks.runs.settings import RunSettings
 from twoclocks.store import Findings
 
 
@@ -92,7 +92,7 @@ def watch_sweep() -> Iterator[Callable[[Shown], None]]:
 
 
 @contextmanager
-def watch_looks(command: str = "dissect") -> Iterator[Callable[[int, int, str], None]]:
+def watch_measurements(command: str = "dissect") -> Iterator[Callable[[int, int, str], None]]:
     """How far a dissection is: a live bar on a terminal, a line at every tenth elsewhere; on stderr."""
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -8,14 +8,13 @@ from itertools import cycle
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.arrays import Floats
 from twoclocks.evaluation.metric import pieces_named
-from twoclocks.experiment.load import Columns, Run
 from twoclocks.report.theme import light, style
+from twoclocks.runs.load import Columns, Run
 
-Floats = npt.NDArray[np.float64]
 LETTER = 0.017  # width of a letter of a milestone's label, in parts of the axis
 LEGEND = {"fontsize": 8, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.3}
 
@@ -159,8 +158,8 @@ def draw_fractions(axis: Any, info: CurvesInfo) -> None:
     shade_clocks(axis, info, labelled=True)
     mark_milestones(axis, info, labelled=True)
     for curve in info.fractions:
-        look = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
-        axis.plot(info.steps, curve.values, label=curve.label, **look)
+        drawn_as = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
+        axis.plot(info.steps, curve.values, label=curve.label, **drawn_as)
     for level in info.chances:
         axis.axhline(level.value, color=light(level.colour), linestyle=(0, (5, 4)), linewidth=1, label=level.label)
     for level in info.thresholds:

@@ -14,10 +14,10 @@ from twoclocks.data.encodings import ENCODINGS
 from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.dissection import VIEWS
 from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
-from twoclocks.experiment.settings import RunSettings, preset_names, read_preset
 from twoclocks.models.base import MODELS, parameter_count
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.rules.base import RULES
+from twoclocks.runs.settings import RunSettings, preset_names, read_preset
 
 Rows = list[dict[str, str]]
 

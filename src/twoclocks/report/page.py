@@ -7,24 +7,24 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 
+from twoclocks.analysis.batches import batch_laws
+from twoclocks.analysis.laws import law_rows
+from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
+from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
-from twoclocks.dissection.looks import Dissection, known_dissection
-from twoclocks.dissection.twins_info import TwinsInfo
-from twoclocks.experiment.batches import batch_laws
-from twoclocks.experiment.laws import tell_laws
-from twoclocks.experiment.load import Run
-from twoclocks.experiment.phases import Phases, phases_of
+from twoclocks.dissection.execution import Dissection, known_dissection
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
+from twoclocks.report.drawings import WhyChapter, why_chapter
 from twoclocks.report.laws import LawInfo, draw_laws, law_data
 from twoclocks.report.phases import draw_phases, draw_verdicts
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.report.twins import TwinsChapter, twins_chapter
-from twoclocks.report.why import WhyChapter, why_chapter
+from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
 
 
@@ -123,7 +123,7 @@ class LawChapter:
         return list(dict.fromkeys(f"{info.name}: {why}" for info in self.infos for why in info.laws.left_out))
 
     def table(self, info: LawInfo) -> list[dict[str, str]]:
-        return tell_laws(info.laws)
+        return law_rows(info.laws)
 
 
 def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
@@ -137,14 +137,14 @@ def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
 class PhaseChapter:
     """Which phase runs of different sizes are in, and when."""
 
-    info: Phases
+    info: PhaseDiagram
     figure: str
     verdicts: str  # a second figure, where the runs differ in more than their size
 
 
 def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
     try:
-        info = phases_of(runs)
+        info = phase_diagram(runs)
     except UserError:  # nothing was evaluated: the chapters of the runs say so
         return None
     if not info.several_sizes:

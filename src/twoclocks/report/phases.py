@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from twoclocks.experiment.phases import Cell, Phase, Phases, RunPhases
+from twoclocks.analysis.phases import Cell, Phase, PhaseDiagram, RunPhases
 from twoclocks.report.theme import light, style
 
 COLOURS = {
@@ -22,7 +22,7 @@ FAINTEST = 0.35  # opacity of the colour while one part is learned
 SMALL = {"fontsize": 8, "handlelength": 1.6, "columnspacing": 1.4}
 
 
-def draw_phases(info: Phases) -> Any:
+def draw_phases(info: PhaseDiagram) -> Any:
     """One panel for each group of runs that differ in more than their size."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def opacity(phase: Phase, kinds: int) -> float:
     return FAINTEST + (0.8 - FAINTEST) * (len(phase.learned) - 1) / max(kinds - 1, 1)
 
 
-def step_axis(axis: Any, info: Phases) -> None:
+def step_axis(axis: Any, info: PhaseDiagram) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_xscale("log")
@@ -139,7 +139,7 @@ def keys(runs: Sequence[RunPhases]) -> list[Any]:
     return found
 
 
-def draw_verdicts(info: Phases) -> Any:
+def draw_verdicts(info: PhaseDiagram) -> Any:
     """Groups against sizes: whether the window is open, and how wide."""
     import matplotlib
     from matplotlib.figure import Figure

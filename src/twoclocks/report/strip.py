@@ -10,8 +10,8 @@ import numpy as np
 
 from twoclocks.data.encodings import layout
 from twoclocks.evaluation.states import STATES, State, between_threshold, states_of
-from twoclocks.experiment.load import Run
-from twoclocks.store.seals import DamagedError
+from twoclocks.runs.load import Run
+from twoclocks.store.checksums import DamagedError
 
 MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
     "valid-new": ("✓", "new", "valid and new"),
@@ -67,7 +67,7 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
 
 
 def chosen_steps(run: Run) -> dict[int, str]:
-    stored = sorted(run.directory.kept_steps("samples"))
+    stored = sorted(run.directory.artifact_steps("samples"))
     if not stored:
         return {}
     clocks = run.clocks()

@@ -9,7 +9,7 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.evaluation.controls import Control, controls_of
 from twoclocks.evaluation.metric import pieces_named
-from twoclocks.experiment.load import Run
+from twoclocks.runs.load import Run
 
 
 def summarise(run: Run, controls: bool = False) -> dict[str, Any]:

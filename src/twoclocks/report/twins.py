@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.analysis.agreement import Agreement
+from twoclocks.analysis.twins import compare_twins, twin_pairs
+from twoclocks.analysis.twins_info import NAMES, TwinsInfo
 from twoclocks.core.errors import UserError
-from twoclocks.dissection.agreement import Agreement
-from twoclocks.dissection.twins import compare_twins, twin_pairs
-from twoclocks.dissection.twins_info import NAMES, TwinsInfo
-from twoclocks.experiment.load import Run
+from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, on_log, step_axis
 from twoclocks.report.theme import light, style, themed_svg
-from twoclocks.report.why.parts import SMALL, figure_of, line_with_band, on_log, step_axis
+from twoclocks.runs.load import Run
 
 MOST = 6  # pairs that a page shows
 DASHES = ("-", (0, (4, 1.5)))  # of A and of B
@@ -132,15 +132,15 @@ def mark_parting(axis: Any, found: Agreement) -> None:
     here = found.parting
     if here is not None and here.seen:
         left = max(here.lower, float(on_log(found.steps)[0]))
-        look: dict[str, Any] = {"color": light("muted"), "alpha": 0.28, "linewidth": 0, "zorder": 0}
-        axis.axvspan(left, here.upper, label="they part", **look)
+        drawn_as: dict[str, Any] = {"color": light("muted"), "alpha": 0.28, "linewidth": 0, "zorder": 0}
+        axis.axvspan(left, here.upper, label="they part", **drawn_as)
 
 
 def mark_both(axis: Any, info: TwinsInfo) -> None:
     """The clocks of A and B as bars in two lines above the panel, each as wide as its interval; their open window."""
     low, high = axis.get_xlim()
-    if info.phases.window is not None:
-        begin, end = info.phases.window
+    if info.shared.window is not None:
+        begin, end = info.shared.window
         axis.axvspan(max(begin, low), min(end, high), color=light("window"), linewidth=0, zorder=-1)
     place: dict[str, Any] = {"transform": axis.get_xaxis_transform(), "clip_on": False}
     for line, (name, clocks) in enumerate(zip(NAMES, info.clocks, strict=True)):

@@ -2,7 +2,7 @@
 
 import sys
 
-from twoclocks.core.folders import import_all
+from twoclocks.core.discovery import import_all
 from twoclocks.rules.base import RULES, Rule
 from twoclocks.rules.counts import ExactK, GlobalK, RowK, RowVariableK
 from twoclocks.rules.free import Free

@@ -6,13 +6,11 @@ Productions are numbered layer by layer from the leaves up, in each by symbol an
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from twoclocks.core.arrays import Floats
 from twoclocks.rules.rhm import RandomHierarchy
-
-Floats = npt.NDArray[np.float64]
 
 
 def productions_of(rule: RandomHierarchy) -> int:

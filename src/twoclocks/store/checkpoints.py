@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
-from twoclocks.store.kept import steps_in
-from twoclocks.store.seals import DamagedError, open_document, seal_document
+from twoclocks.store.artifacts import steps_in
+from twoclocks.store.checksums import DamagedError, decode_document, encode_document
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ class Checkpoints:
         about, stored = self.paths(step)
         files.write_atomic(stored, data)
         described = {"step": step, "link": link, "tensors": files.digest(data), "bytes": len(data)}
-        files.write_atomic(about, seal_document(described))
+        files.write_atomic(about, encode_document(described))
         for old in self.steps()[:-KEEP]:
             self.remove(old)
 
@@ -72,7 +72,7 @@ class Checkpoints:
             if not path.exists():
                 raise DamagedError(f"{path}: is missing")
         try:
-            about = open_document(files.read(described))
+            about = decode_document(files.read(described))
         except DamagedError as error:
             raise DamagedError(f"{described}: is damaged ({error})") from None
         data = files.read(stored)

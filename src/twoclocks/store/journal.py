@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.store import files
-from twoclocks.store.seals import START, DamagedError, open_line, seal_line
+from twoclocks.store.checksums import START, DamagedError, decode_line, encode_line
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Journal:
         link, end = self.start, 0
         for number, line in enumerate(lines[:-1], start=1):
             try:
-                row, link = open_line(line + b"\n", link)
+                row, link = decode_line(line + b"\n", link)
                 if not isinstance(row.get("step"), int | float) or (found and row["step"] <= found[-1].row["step"]):
                     raise DamagedError("its step is not after the one before")
             except DamagedError as error:
@@ -68,7 +68,7 @@ class Journal:
         """One row, on disk before this returns; ``begin`` comes first."""
         if self.last is not None and row["step"] <= self.last.row["step"]:
             raise ValueError(f"{self.path}: step {row['step']} is not after step {self.last.row['step']}")
-        line, link = seal_line(dict(row), self.link)
+        line, link = encode_line(dict(row), self.link)
         files.append(self.path, line, self.end)
         self.last = Entry(dict(row), link, self.end + len(line))
 

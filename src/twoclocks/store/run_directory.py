@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
+from twoclocks.store.artifacts import KINDS, Artifacts
 from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing
+from twoclocks.store.checksums import START, DamagedError, decode_document, encode_document, parse
 from twoclocks.store.journal import Journal
-from twoclocks.store.kept import KINDS, Kept
-from twoclocks.store.seals import START, DamagedError, open_document, parse, seal_document
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +36,8 @@ FOLDERS = ("checkpoints", "samples")
 DERIVED = "dissection"  # a cache: whatever lies in it can be computed anew
 PLACES = dict.fromkeys((*FOLDERS, *KINDS, DERIVED))  # all folders that a run may have, in order
 OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *PLACES}
+
+OLD_NAMES = {"sittings": "attempts"}  # keys of the status that earlier versions wrote
 
 log = logging.getLogger("twoclocks")
 
@@ -47,7 +49,7 @@ class RunDirectory:
         refuse_links(path)
         self.path = path
         self.checkpoints = Checkpoints(path / "checkpoints")
-        self.kept = {kind: Kept(path / kind) for kind in KINDS}
+        self.artifacts = {kind: Artifacts(path / kind) for kind in KINDS}
 
     @cached_property
     def journal(self) -> Journal:
@@ -84,7 +86,7 @@ class RunDirectory:
         for folder in FOLDERS:
             files.make_folder(self.path / folder)
         whole = {"format": FORMAT, "created": now(), "origin": START, **manifest}
-        files.write_atomic(self.path / "manifest.json", seal_document(whole))
+        files.write_atomic(self.path / "manifest.json", encode_document(whole))
 
     def manifest(self) -> dict[str, Any]:
         path = self.path / "manifest.json"
@@ -94,7 +96,7 @@ class RunDirectory:
             if isinstance(version, int) and version != FORMAT:  # an older one need not be sealed as ours are
                 found = f"has format {version}, this version reads {FORMAT}"
                 raise UserError(f"{self.path}: {found}; use the version that wrote it")
-            return open_document(data)
+            return decode_document(data)
         except DamagedError as error:
             fix = "restore it, or remove the folder and run again"
             raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
@@ -103,14 +105,15 @@ class RunDirectory:
         """What is known of the writing; a status that is damaged says nothing, so the run counts as unfinished."""
         path = self.path / "status.json"
         try:
-            return open_document(files.read(path)) if path.exists() else {"status": "unknown"}
+            found = decode_document(files.read(path)) if path.exists() else {"status": "unknown"}
         except DamagedError as error:
             log.warning(f"{path}: is damaged ({error}); the run counts as unfinished")
             return {"status": "unknown"}
+        return {OLD_NAMES.get(key, key): value for key, value in found.items()}
 
     def set_status(self, status: str, **more: Any) -> None:
         value = {"status": status, "updated": now(), **more}
-        files.write_atomic(self.path / "status.json", seal_document(value))
+        files.write_atomic(self.path / "status.json", encode_document(value))
 
     def finish(self, **more: Any) -> None:
         """The last word: from now on fewer rows or other checkpoints are damage."""
@@ -193,13 +196,13 @@ class RunDirectory:
         for left in (path for folder in (".", *PLACES) for path in (self.path / folder).glob(f".*{files.PARTIAL}")):
             files.remove(left)
 
-    def kept_steps(self, kind: str) -> dict[int, str]:
+    def artifact_steps(self, kind: str) -> dict[int, str]:
         """Steps whose rows name a file of this kind, with its SHA-256."""
         return {int(row["step"]): row[kind] for row in self.journal.rows() if kind in row}
 
-    def read_kept(self, kind: str, step: int) -> dict[str, Tensor]:
+    def read_artifact(self, kind: str, step: int) -> dict[str, Tensor]:
         """What was kept at an evaluation; a damaged file is refused."""
-        return self.kept[kind].read(step, self.kept_steps(kind).get(step))
+        return self.artifacts[kind].read(step, self.artifact_steps(kind).get(step))
 
 
 def refuse_links(path: Path) -> None:

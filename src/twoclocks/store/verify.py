@@ -11,10 +11,10 @@ from typing import Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
-from twoclocks.store.kept import KINDS, steps_in
+from twoclocks.store.artifacts import KINDS, steps_in
+from twoclocks.store.checksums import decode_document
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import DERIVED, FOLDERS, OURS, RunDirectory
-from twoclocks.store.seals import open_document
 
 SIGNS = {"manifest.json", "status.json", "metrics.jsonl"}  # any of them makes a folder a run, or what is left of one
 
@@ -59,7 +59,7 @@ def runs_below(folder: Path) -> Iterator[Path]:
 def verify_document(path: Path) -> Findings:
     findings = Findings(path, "sweep", checked=1)
     try:
-        open_document(files.read(path))
+        decode_document(files.read(path))
     except UserError as error:
         findings.damage.append(f"{path.name}: is damaged ({error})")
     return findings
@@ -120,7 +120,7 @@ def check_documents(run: RunDirectory, findings: Findings) -> dict[str, Any]:
         return {}
     findings.checked += 1
     try:
-        return open_document(files.read(path))
+        return decode_document(files.read(path))
     except UserError as error:
         findings.damage.append(f"status.json: is damaged ({error})")
         return {}
@@ -146,13 +146,13 @@ def check_rows(run: RunDirectory, findings: Findings) -> list[str]:
         if step not in timed and entry is not entries[-1]:
             findings.damage.append(f"timings.jsonl: lacks step {step}")
     for kind in KINDS:
-        extra = set(run.kept[kind].steps()) - {entry.row["step"] for entry in entries}
+        extra = set(run.artifacts[kind].steps()) - {entry.row["step"] for entry in entries}
         findings.harmless += [f"{kind} of step {step}: have no row; they are computed anew" for step in sorted(extra)]
     return [run.journal.start, *(entry.link for entry in entries)]
 
 
 def check_kept(run: RunDirectory, kind: str, step: int, written: str, findings: Findings) -> None:
-    kept = run.kept[kind]
+    kept = run.artifacts[kind]
     if not kept.path(step).exists():
         findings.damage.append(f"{kind}/{kept.path(step).name}: is missing")
         return

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.experiment.load import Run
+from twoclocks.runs.load import Run
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import RunDirectory
 from twoclocks.sweeps.grid import Cell
@@ -21,7 +21,7 @@ DONE = ("finished", "diverged")  # a run that diverged would diverge again
 
 
 @dataclass(frozen=True)
-class Standing:
+class CellStatus:
     state: State
     step: int = 0
     reason: str = ""
@@ -31,21 +31,21 @@ def cell_path(root: Path, cell: Cell) -> Path:
     return root / "cells" / cell.key
 
 
-def standing(path: Path) -> Standing:
+def cell_status(path: Path) -> CellStatus:
     """What the run directory of a cell says."""
     try:
         directory = RunDirectory(path)
         if not directory.begun:
-            return Standing("running" if is_held(path) else "waiting")
+            return CellStatus("running" if is_held(path) else "waiting")
         status = directory.status()
     except UserError as error:
-        return Standing("failed", reason=str(error))
+        return CellStatus("failed", reason=str(error))
     word, reason = status["status"], status.get("reason", "")
     if word in DONE:
-        return Standing(word, last_step(path), reason)
+        return CellStatus(word, last_step(path), reason)
     if is_held(path):
-        return Standing("running", last_step(path))
-    return Standing("failed" if word == "failed" else "unfinished", last_step(path), reason)
+        return CellStatus("running", last_step(path))
+    return CellStatus("failed" if word == "failed" else "unfinished", last_step(path), reason)
 
 
 def last_step(path: Path) -> int:
@@ -59,7 +59,7 @@ def last_step(path: Path) -> int:
         return 0
 
 
-def cell_row(root: Path, cell: Cell, found: Standing) -> dict[str, Any]:
+def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     """One row of the table: where the cell stands, its clocks as intervals, and all its settings."""
     path = cell_path(root, cell)
     row: dict[str, Any] = {"cell": cell.key, **vars(found)}

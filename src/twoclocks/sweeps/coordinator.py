@@ -13,16 +13,16 @@ from typing import Any, Literal
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.experiment.load import Run
-from twoclocks.experiment.run import MENTIONED
-from twoclocks.experiment.session import CHECKPOINT_SECONDS
-from twoclocks.experiment.size import size_of
+from twoclocks.runs.execution import MENTIONED
+from twoclocks.runs.load import Run
+from twoclocks.runs.session import CHECKPOINT_SECONDS
+from twoclocks.runs.size import size_of
+from twoclocks.store.checksums import encode_document
 from twoclocks.store.files import PARTIAL, make_folder, remove, write_atomic
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free, now
-from twoclocks.store.seals import seal_document
-from twoclocks.sweeps.cells import DONE, STATES, Standing, cell_path, cell_row, standing
-from twoclocks.sweeps.executors import Ended, Executor, Order, Pool
+from twoclocks.sweeps.cells import DONE, STATES, CellStatus, cell_path, cell_row, cell_status
+from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.sweeps.table import write_table
 from twoclocks.training.stopping import StopRequest
@@ -41,26 +41,26 @@ class Sweep:
     failures: dict[str, str] = field(default_factory=dict)  # key to reason, of cells given up
     attempts: Counter[str] = field(default_factory=Counter)
     busy: set[str] = field(default_factory=set)  # cells that were given to a pool
-    _done: dict[str, Standing] = field(default_factory=dict)  # what will not change any more
+    _done: dict[str, CellStatus] = field(default_factory=dict)  # what will not change any more
 
-    def standings(self) -> dict[str, Standing]:
-        return {cell.key: self.standing(cell) for cell in self.plan.cells}
+    def standings(self) -> dict[str, CellStatus]:
+        return {cell.key: self.cell_status(cell) for cell in self.plan.cells}
 
-    def standing(self, cell: Cell) -> Standing:
+    def cell_status(self, cell: Cell) -> CellStatus:
         if cell.key in self.failures:
-            return Standing("failed", reason=self.failures[cell.key])
+            return CellStatus("failed", reason=self.failures[cell.key])
         if cell.key in self._done:
             return self._done[cell.key]
-        found = standing(cell_path(self.root, cell))
+        found = cell_status(cell_path(self.root, cell))
         if found.state in DONE:
             self._done[cell.key] = found
         if cell.key in self.busy and found.state not in DONE:
-            return Standing("running", found.step)
+            return CellStatus("running", found.step)
         return found
 
     def complete(self, cell: Cell) -> bool:
         """Whether a cell needs no run: it is done, it is this cell, and it has all its rows."""
-        found = self.standing(cell)
+        found = self.cell_status(cell)
         if found.state not in DONE:
             return False
         directory = RunDirectory(cell_path(self.root, cell))
@@ -86,7 +86,7 @@ class Sweep:
         counts = Counter(line["state"] for line in cells)
         return {"name": self.plan.name, "path": str(self.root), "counts": dict(counts), "cells": cells}
 
-    def clocks_of(self, cell: Cell, found: Standing) -> Clocks | None:
+    def clocks_of(self, cell: Cell, found: CellStatus) -> Clocks | None:
         """Of a cell that is done and can be read."""
         with contextlib.suppress(UserError):
             return Run(cell_path(self.root, cell)).clocks() if found.state in DONE else None
@@ -112,14 +112,14 @@ class Sweep:
         words = ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])
         return f"{self.plan.name}: {len(self.plan.cells):,} cells: {words}. In {self.root}"
 
-    def kept_words(self) -> str:
+    def disk_notice(self) -> str:
         """What the weights that cells keep for dissection will take; nothing where that is little."""
-        kept = sum(size_of(cell.settings).kept for cell in self.plan.cells)
+        kept = sum(size_of(cell.settings).kept_weights for cell in self.plan.cells)
         words = f"{self.plan.name}: its cells will keep {kept / 1e9:,.1f} GB of weights (evaluation.keep_weights)"
         return words if kept > MENTIONED else ""
 
     def rows(self) -> list[dict[str, Any]]:
-        return [cell_row(self.root, cell, self.standing(cell)) for cell in self.plan.cells]
+        return [cell_row(self.root, cell, self.cell_status(cell)) for cell in self.plan.cells]
 
 
 Look = Callable[[Sweep], None]
@@ -151,7 +151,7 @@ def run_sweep(
         stop = stack.enter_context(StopRequest())
         for left in root.glob(f".*{PARTIAL}"):
             remove(left)
-        write_atomic(root / "sweep.json", seal_document(description(plan)))
+        write_atomic(root / "sweep.json", encode_document(description(plan)))
         if pool is not None:
             Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, look)
         write_table(sweep.rows(), root)
@@ -214,9 +214,9 @@ class Dispatch:
         if alone:
             self.isolated.add(key)
         out = str(cell_path(self.sweep.root, cell).absolute())
-        self.pool.start(Order(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone))
+        self.pool.start(Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone))
 
-    def judge(self, ended: Ended) -> None:
+    def judge(self, ended: JobResult) -> None:
         key = ended.key
         if ended.outcome in DONE:
             return

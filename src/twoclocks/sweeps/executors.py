@@ -16,7 +16,7 @@ from twoclocks.core.registry import Registry
 
 
 @dataclass(frozen=True)
-class Order:
+class Job:
     """One cell to be run: everything as plain text and numbers, to be sent anywhere."""
 
     key: str
@@ -30,7 +30,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Ended:
+class JobResult:
     """What became of an order: a word from ``work``, or ``lost`` where the process died before it could say one."""
 
     key: str
@@ -47,10 +47,10 @@ class Pool(ABC):
         """Orders at a time."""
 
     @abstractmethod
-    def start(self, order: Order) -> None: ...
+    def start(self, order: Job) -> None: ...
 
     @abstractmethod
-    def wait(self, seconds: float) -> list[Ended]:
+    def wait(self, seconds: float) -> list[JobResult]:
         """Orders that ended, as soon as there are any; none after ``seconds``."""
 
     @abstractmethod

@@ -21,7 +21,7 @@ from typing import Any
 
 from twoclocks.core.config import Settings, build, flat, merge, nested, parse_overrides, read_yaml, setting
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.experiment.settings import DEFAULT_PRESET, RunSettings, build_settings, check_name, read_preset
+from twoclocks.runs.settings import DEFAULT_PRESET, RunSettings, build_settings, check_name, read_preset
 
 MOST = 100_000  # cells
 

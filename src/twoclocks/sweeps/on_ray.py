@@ -22,7 +22,7 @@ from twoclocks.core.errors import SettingError, UserError
 from twoclocks.store.files import PARTIAL, make_folder, read, remove, write_atomic
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.verify import verify_run
-from twoclocks.sweeps.executors import EXECUTORS, Ended, Executor, Order, Pool
+from twoclocks.sweeps.executors import EXECUTORS, Executor, Job, JobResult, Pool
 
 NAMES = re.compile(
     r"(manifest\.json|status\.json|(metrics|timings)\.jsonl|(checkpoints|samples|weights)/step-\d{9,}\.(json|safetensors))"
@@ -90,7 +90,7 @@ class RayPool(Pool):
         self.settings, self.root = settings, root
         self.ray = enter(settings.address)
         self.gpus = 1 / settings.cells_per_gpu if device == "cuda" else 0.0
-        self.running: dict[Any, Order] = {}
+        self.running: dict[Any, Job] = {}
         # A worker that finds this file under the same path sees the same disk.
         self.mark = root.absolute() / f".shared-{secrets.token_hex(8)}{PARTIAL}"  # cleared like all that a kill leaves
         self.task = self.ray.remote(max_retries=0)(work_on_cluster)
@@ -104,7 +104,7 @@ class RayPool(Pool):
             fitting = min(fitting, has.get("GPU", 0) / self.gpus)
         return self.settings.workers or max(1, int(fitting + 1e-9))
 
-    def start(self, order: Order) -> None:
+    def start(self, order: Job) -> None:
         if self.settings.storage == "auto" and not self.mark.exists():
             write_atomic(self.mark, b"")
         gpus = float(self.gpus > 0) if order.alone else self.gpus
@@ -112,25 +112,25 @@ class RayPool(Pool):
         mark = str(self.mark) if self.settings.storage == "auto" else self.settings.storage
         self.running[task.remote(order.as_json(), mark)] = order
 
-    def wait(self, seconds: float) -> list[Ended]:
+    def wait(self, seconds: float) -> list[JobResult]:
         if not self.running:
             return []
         done, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
         return [self.ended(reference) for reference in done]
 
-    def ended(self, reference: Any) -> Ended:
+    def ended(self, reference: Any) -> JobResult:
         order = self.running.pop(reference)
         try:
             result, parcel = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
             words = str(error).strip().split("\n")[0]
-            return Ended(order.key, "lost", f"{type(error).__name__}: {words}")
+            return JobResult(order.key, "lost", f"{type(error).__name__}: {words}")
         try:
             if parcel:
                 unpack(parcel, Path(order.out))
         except UserError as error:
-            return Ended(order.key, "failed", str(error))
-        return Ended(order.key, result["outcome"], result.get("reason", ""))
+            return JobResult(order.key, "failed", str(error))
+        return JobResult(order.key, result["outcome"], result.get("reason", ""))
 
     def close(self) -> None:
         for reference in self.running:

@@ -8,8 +8,8 @@ from typing import Any
 
 from twoclocks.core.config import build
 from twoclocks.core.errors import UserError
-from twoclocks.experiment.run import OutOfMemoryError, run
-from twoclocks.experiment.settings import RunSettings
+from twoclocks.runs.execution import OutOfMemoryError, run
+from twoclocks.runs.settings import RunSettings
 from twoclocks.store.lock import LockedError
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.stopping import StoppedError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twoclocks.core.config import to_mapping
-from twoclocks.experiment import Run, RunSettings, load_run
+from twoclocks.runs import Run, RunSettings, load_run
 from twoclocks.store import RunDirectory
 
 

@@ -10,7 +10,7 @@ from twoclocks.core.config import build, to_mapping
 from twoclocks.dissection import RunSubject, View, dissect
 from twoclocks.dissection.cache import Cache
 from twoclocks.dissection.view import VIEWS
-from twoclocks.experiment.load import Run
+from twoclocks.runs.load import Run
 
 
 def check_view(view: View, run: Run) -> None:

@@ -15,9 +15,9 @@ from twoclocks.core.seeds import derive
 from twoclocks.kernels import MIXED, PLAIN, Operations
 from twoclocks.kernels.lean import LeanOperations
 from twoclocks.objectives.base import Objective
-from twoclocks.training.crew import Crew
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.step import PlainStep, SharedStep, Step, captured
+from twoclocks.training.thread_pool import ThreadPool
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 CHECK_EVERY = 50  # steps between two looks at the loss
@@ -36,17 +36,18 @@ class TrainingSettings(Settings):
     learning_rate: float = setting(1e-4, "constant step size, which a network in μP scales layer by layer", above=0)
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
     seed: int = setting(0, "seed of initial weights, batches and noise")
-    device: str = setting("cpu", "cpu, cuda or cuda:N")
-    threads: int = setting(0, "CPU threads; 0: as many as the work fills", at_least=0, at_most=256)
+    device: str = setting("cpu", "cpu, cuda or cuda:N", machine=True)
+    threads: int = setting(0, "CPU threads; 0: as many as the work fills", at_least=0, at_most=256, machine=True)
     precision: Literal["float32", "tf32", "bfloat16"] = setting(
-        "float32", "matrix products: exact, TF32 (GPU), or of bfloat16 copies of float32 weights"
+        "float32", "matrix products: exact, TF32 (GPU), or of bfloat16 copies of float32 weights", machine=True
     )
     kernels: Literal["fused", "plain"] = setting(
         "fused",
         "for transformers, fused: Triton for bfloat16 on the GPU, lean operations for float32 on the CPU; "
         "plain: PyTorch's own",
+        machine=True,
     )
-    capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs")
+    capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs", machine=True)
 
     @property
     def on_gpu(self) -> bool:
@@ -117,13 +118,13 @@ def make_step(
     data: Tensor,
     settings: TrainingSettings,
     state: LoopState,
-    crew: Crew | None = None,
+    pool: ThreadPool | None = None,
 ) -> Step:
-    """One update, in the fastest form that the settings allow: a CUDA graph, or shared by the threads of a crew."""
+    """One update, in the fastest form that the settings allow: a CUDA graph, or shared by the threads of a pool."""
     parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum, settings.distinct
     if settings.captures:
         return captured(PlainStep(*parts))
-    return SharedStep(*parts, crew=crew) if crew is not None and crew.size > 1 else PlainStep(*parts)
+    return SharedStep(*parts, pool=pool) if pool is not None and pool.size > 1 else PlainStep(*parts)
 
 
 def train(
@@ -137,7 +138,7 @@ def train(
     on_check: Callable[[int, float], None] = lambda step, loss: None,
     on_step: Callable[[int], None] = lambda step: None,
     state: LoopState | None = None,
-    crew: Crew | None = None,
+    pool: ThreadPool | None = None,
 ) -> None:
     """Train from where ``state`` stands to ``settings.steps``; "step s" means after s updates.
 
@@ -148,7 +149,7 @@ def train(
     """
     state = state if state is not None else LoopState(data.device)
     due = set(schedule)
-    step = make_step(network, optimizer, objective, data, settings, state, crew)
+    step = make_step(network, optimizer, objective, data, settings, state, pool)
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from twoclocks.kernels import PLAIN, Operations
 from twoclocks.objectives.base import Objective
 from twoclocks.training.capture import Captured
-from twoclocks.training.crew import Crew, replicas
+from twoclocks.training.thread_pool import ThreadPool, replicas
 
 Step = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
@@ -49,17 +49,17 @@ class PlainStep:
 
 @dataclass(eq=False)
 class SharedStep(PlainStep):
-    """The same update on the CPU, the batch divided among the threads of a crew."""
+    """The same update on the CPU, the batch divided among the threads of a pool."""
 
-    crew: Crew = field(kw_only=True)
+    pool: ThreadPool = field(kw_only=True)
 
     def __post_init__(self) -> None:
-        self.networks = replicas(self.network, self.crew.size)
+        self.networks = replicas(self.network, self.pool.size)
 
     def __call__(self) -> None:
         clean = self.data[self.draw_rows()]
-        parts = self.crew.parts(clean, *self.objective.draw(clean, self.generator))
-        losses = self.crew.map(self.part, list(zip(self.networks, parts, strict=False)))
+        parts = self.pool.parts(clean, *self.objective.draw(clean, self.generator))
+        losses = self.pool.map(self.part, list(zip(self.networks, parts, strict=False)))
         first, *others = (gradients_of(network) for network in self.networks[: len(parts)])
         for gradients in others:
             torch._foreach_add_(first, gradients)

@@ -2,6 +2,6 @@
 
 import sys
 
-from twoclocks.core.folders import import_all
+from twoclocks.core.discovery import import_all
 
 import_all(sys.modules[__name__])

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from twoclocks.analysis.batches import batch_law
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.experiment.batches import batch_law
 from twoclocks.papers.early_stopping.grammar import grammar_run
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings, load_settings
 
 
 class Dispute(Recipe):

@@ -15,11 +15,11 @@ from twoclocks.clocks import fit_law
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UserError
 from twoclocks.dissection import dissect_run
-from twoclocks.dissection.looks import choose_views
-from twoclocks.dissection.productions_info import ProductionsInfo
-from twoclocks.experiment import Run, RunSettings, load_settings
+from twoclocks.dissection.execution import choose_views
+from twoclocks.dissection.views.productions_info import ProductionsInfo
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.rhm import RandomHierarchy
+from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS = {256: 6_000, 1024: 28_000, 4096: 140_000, 16384: 210_000}
 DEEP_STEPS = 60_000

@@ -15,13 +15,13 @@ from twoclocks.clocks.power import Power, fit_power
 from twoclocks.core.errors import UserError
 from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
-from twoclocks.experiment import Run, RunSettings, load_settings
-from twoclocks.experiment.settings import DataSettings
 from twoclocks.objectives.fixed_noise import FixedNoise
 from twoclocks.oracles.kernel_descent import KernelDescent
 from twoclocks.oracles.ntk import memory_eigenvalue, steps_of
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.base import Rule
+from twoclocks.runs import Run, RunSettings, load_settings
+from twoclocks.runs.settings import DataSettings
 
 LIMITS = {"ntk": "NTK", "mean_field": "mean-field"}
 # Steps times rate, for each point and at the paper's σ, by which the clock has surely struck.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from twoclocks.experiment import Run, RunSettings
-from twoclocks.experiment.rates import largest_stable_rate
 from twoclocks.papers.early_stopping.grammar import grammar_run
+from twoclocks.papers.early_stopping.stable_rate import largest_stable_rate
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings
 
 START = {"adam": 0.1, "sgd": 0.3}  # where the search begins
 

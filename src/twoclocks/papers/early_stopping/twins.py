@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.dissection import compare_twins
-from twoclocks.experiment import Run, RunSettings, load_settings
+from twoclocks.analysis import compare_twins
 from twoclocks.papers.early_stopping.grammar import sized_run
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings, load_settings
 
 
 class Twins(Recipe):

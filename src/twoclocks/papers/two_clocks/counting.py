@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS, SAMPLES, FACTOR = 3_400, 1_024, 2.0
 REFERENCE, FIXED, VARIABLE = "parity-g2", "row-k3", "row-variable-k23"

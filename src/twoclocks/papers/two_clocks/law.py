@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from twoclocks.clocks import fit_law
 from twoclocks.core.errors import UserError
-from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings, load_settings
 
 SIZES = (256, 512, 1024, 2048)
 PAPER_A, PAPER_ALPHA = 1.1, 1.02  # the paper's fit for G = 3

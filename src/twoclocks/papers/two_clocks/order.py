@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from twoclocks.clocks import onset
-from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS = 30_000
 

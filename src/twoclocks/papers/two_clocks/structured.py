@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.clocks import Onset, onset
-from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS, SAMPLES, THRESHOLD, SOON = 60_000, 1_024, 0.85, 1_000
 ENCODINGS: dict[str, dict[str, Any]] = {

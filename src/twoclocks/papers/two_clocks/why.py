@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.dissection import Info, dissect_run
-from twoclocks.dissection.basin import LINES
+from twoclocks.dissection.views.basin import LINES
 from twoclocks.evaluation.states import STATES
-from twoclocks.experiment import Run, RunSettings, load_settings
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe
+from twoclocks.runs import Run, RunSettings, load_settings
 
 SAMPLES, BAND = 1_024, (0.2, 2.0)
 LENGTHS = {"p1-dit-mini": 150_000, "p1-gpt-mini": 12_000}  # steps well past τ_mem

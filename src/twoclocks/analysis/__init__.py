@@ -1,0 +1,22 @@
+"""Many runs together: laws over sizes, batches, forecasts, phase diagrams, twins on disjoint data."""
+
+from twoclocks.analysis.batches import BatchLaw, batch_law
+from twoclocks.analysis.forecasts import Judgement, forecast_running, forecast_sizes
+from twoclocks.analysis.laws import Laws, fit_runs
+from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
+from twoclocks.analysis.twins import compare_twins
+from twoclocks.analysis.twins_info import TwinsInfo
+
+__all__ = [
+    "BatchLaw",
+    "Judgement",
+    "Laws",
+    "PhaseDiagram",
+    "TwinsInfo",
+    "batch_law",
+    "compare_twins",
+    "fit_runs",
+    "forecast_running",
+    "forecast_sizes",
+    "phase_diagram",
+]

@@ -1,0 +1,118 @@
+"""Does memory follow steps or samples seen? Runs that differ in their batch alone, and the power that they show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from twoclocks.analysis.laws import NAMES, Clock, group_labels, read_points
+from twoclocks.clocks.collapse import Collapse, collapse
+from twoclocks.clocks.onset import Onset
+from twoclocks.core.errors import UserError
+from twoclocks.runs.load import Run
+
+FEWEST = 3  # batches that show a power
+AROUND = 0.25  # of −1 or 0, within which the whole interval must lie
+
+Answer = Literal["samples", "steps", "neither"]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The power of the batch between two neighbouring batches, as far as the intervals of their onsets tell."""
+
+    batches: tuple[int, int]
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        first, second = self.batches
+        return f"{self.low:.2f} to {self.high:.2f} from batch {first} to {second}"
+
+
+@dataclass(frozen=True)
+class BatchLaw:
+    """τ ∝ batch^power at a fixed number of samples N."""
+
+    clock: Clock
+    label: str
+    n: int
+    batches: tuple[int, ...]
+    onsets: tuple[Onset, ...]
+    collapse: Collapse
+
+    @property
+    def answer(self) -> Answer:
+        """−1: memory follows samples seen, steps·batch/N (P1). 0: it follows steps (P2)."""
+        low, high = self.collapse.batch_power_ci
+        if low >= -1 - AROUND and high <= -1 + AROUND:
+            return "samples"
+        return "steps" if low >= -AROUND and high <= AROUND else "neither"
+
+    @property
+    def paces(self) -> list[Pace]:
+        """Between neighbours that both were seen: a power that changes with the batch is no power law."""
+        seen = [pair for pair in zip(self.batches, self.onsets, strict=True) if pair[1].status == "observed"]
+        found = []
+        for (first, early), (second, late) in pairwise(seen):
+            span = math.log(second / first)
+            low, high = math.log(late.lower / early.upper) / span, math.log(late.upper / early.lower) / span
+            found.append(Pace((first, second), low, high))
+        return found
+
+    def sentence(self) -> str:
+        low, high = self.collapse.batch_power_ci
+        told = f"{NAMES[self.clock]} ∝ batch^{self.collapse.batch_power:z.2f} (95%: {low:z.2f} to {high:z.2f})"
+        answer = {
+            "samples": "it follows samples seen, steps·batch/N, as P1 says",
+            "steps": "it follows steps, whatever the batch, as P2 says",
+            "neither": "neither samples seen (−1, P1) nor steps alone (0, P2)",
+        }[self.answer]
+        paces = self.paces
+        slow = f"; the power is {paces[0]}, and {paces[-1]}" if len(paces) > 1 else ""
+        return f"{told}: {answer}{slow}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "clock": self.clock,
+            "n": self.n,
+            "answer": self.answer,
+            **self.collapse.as_json(),
+            "onsets": {str(b): onset.as_json() for b, onset in zip(self.batches, self.onsets, strict=True)},
+            "paces": [{"batches": list(one.batches), "power": [one.low, one.high]} for one in self.paces],
+        }
+
+
+def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem") -> BatchLaw:
+    """The law of runs that differ in their batch, and besides in seeds and length only."""
+    points, _ = read_points(runs, clock)
+    settings = [point.run.settings for point in points]
+    kinds = set(group_labels(settings, besides={"training.batch"}))
+    if len(kinds) > 1 or len({point.n for point in points}) > 1:
+        raise UserError("runs: they differ in more than training.batch; compare those of one kind and size")
+    points = sorted(points, key=lambda point: point.batch)
+    batches, onsets = [point.batch for point in points], [point.onset for point in points]
+    if len(set(batches)) < FEWEST:
+        raise UserError(f"training.batch: {sorted(set(batches))} show no power; give at least {FEWEST} batches")
+    found = collapse([point.n for point in points], batches, onsets)
+    first = points[0]
+    return BatchLaw(clock, first.run.settings.name, first.n, tuple(batches), tuple(onsets), found)
+
+
+def batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> list[BatchLaw]:
+    """One for every set of runs that differ in nothing but their batch, where there are enough."""
+    labels = group_labels([run.settings for run in runs], besides={"training.batch"})
+    groups: dict[tuple[str, int], list[Run]] = {}
+    for run, label in zip(runs, labels, strict=True):
+        groups.setdefault((label, run.settings.data.n), []).append(run)
+    found = []
+    for members in groups.values():
+        if len({run.settings.training.batch for run in members}) >= FEWEST:
+            try:
+                found.append(batch_law(members, clock))
+            except UserError:
+                continue  # no clock struck: there is nothing to draw
+    return found

@@ -1,0 +1,139 @@
+"""Forecasts of τ_mem and how good they would have been on runs whose answer is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from twoclocks.analysis.laws import Point, law_of, read_points
+from twoclocks.clocks.forecast import Forecast, Prior, forecast_run, forecast_size, gap_prior
+from twoclocks.clocks.law import check_points, fit_checked
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.settings import Series
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.runs.load import Run
+
+EARLY = 4.0  # a run's forecasts are judged from this factor before τ_mem on
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Forecasts of known answers: how many held them, and by which factor the medians missed."""
+
+    how: str
+    runs: int  # whose answer is known
+    tried: int  # forecasts made of them; those of one run are not independent
+    held: int
+    bounded: int  # of those tried, with an upper end
+    median_factor: float | None  # typical ratio between a bounded forecast's median and the truth, at least 1
+
+    def __str__(self) -> str:
+        if not self.tried:
+            return f"{self.how}: none could be tried"
+        share = f"{self.held} of {self.tried} intervals over {self.runs} runs held the truth"
+        if self.median_factor is None:
+            return f"{self.how}: {share}; none had an upper end"
+        off = f"their medians are off by a factor of {self.median_factor:.2f}"
+        return f"{self.how}: {share}; {self.bounded} had an upper end, {off}"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judge(how: str, pairs: Sequence[tuple[Forecast, Onset]]) -> Judgement:
+    """A forecast holds an onset if its interval meets that of the onset.
+
+    An onset that was not seen counts only where it contradicts the forecast: it cannot confirm one.
+    """
+    pairs = [(one, truth) for one, truth in pairs if truth.seen or one.high < truth.lower]
+    held = sum(one.low <= truth.upper and one.high >= truth.lower for one, truth in pairs)
+    bounded = [(one, truth) for one, truth in pairs if math.isfinite(one.high)]
+    misses = [abs(math.log(one.median / truth.estimate)) for one, truth in bounded if truth.estimate is not None]
+    factor = float(np.exp(np.median(misses))) if misses else None
+    return Judgement(how, len({id(truth) for _, truth in pairs}), len(pairs), held, len(bounded), factor)
+
+
+def forecast_sizes(runs: Sequence[Run], sizes: Sequence[int]) -> tuple[list[Forecast], Judgement]:
+    """τ_mem at other training-set sizes from these pilots; judged by leaving out each size in turn."""
+    if any(n < 2 for n in sizes):
+        raise SettingError("--n", min(sizes), "use numbers of training samples, at least 2")
+    points, _ = read_points(runs, "tau_mem")
+    kinds = list(dict.fromkeys(point.group for point in points))
+    if len(kinds) > 1:
+        raise UserError(f"runs: of {len(kinds)} kinds ({'; '.join(kinds)}); give pilots of one kind")
+    law = law_of(points)
+    pairs = []
+    for left_out in law.sizes:
+        rest = [point for point in points if point.n != left_out]
+        try:
+            pairs += judged_size(rest, [point for point in points if point.n == left_out])
+        except UserError:
+            continue  # what is left does not fix a law
+    return [forecast_size(law, n) for n in sizes], judge("leaving out each size in turn", pairs)
+
+
+def judged_size(rest: Sequence[Point], left_out: Sequence[Point]) -> list[tuple[Forecast, Onset]]:
+    sizes, onsets = [point.n for point in rest], [point.onset for point in rest]
+    law = fit_checked(sizes, onsets, "log-normal", check_points(sizes, onsets, least=3))
+    return [(forecast_size(law, point.n), point.onset) for point in left_out]
+
+
+def forecast_running(run: Run, pilots: Sequence[Run]) -> tuple[Forecast, Judgement]:
+    """τ_mem of a run from its own curve so far; pilots tell how the loss gap foretells it, and how to trust that.
+
+    Judged by leaving out each pilot in turn: at its evaluations from τ/4 to τ its forecast is compared with what came.
+    """
+    if run.clocks().memory.seen:
+        raise UserError(f"{run.path}: memory has begun ({run.clocks().memory}); there is nothing to foretell")
+    known = [pair for pilot in pilots if (pair := gap_and_memory(pilot)) is not None]
+    pairs = []
+    for index, pilot in enumerate(pilots):
+        others = [pair for k, other in enumerate(pilots) if k != index and (pair := gap_and_memory(other)) is not None]
+        pairs += replayed(pilot, others)
+    judgement = judge("leaving out each pilot in turn", pairs)
+    return forecast_series(run, run.series(), known), judgement
+
+
+def gap_and_memory(run: Run) -> tuple[Onset, Onset] | None:
+    clocks = run.settings.clocks.read(run.series(), run.copy_chance, changes=False)
+    if clocks.gap is None or clocks.gap.estimate is None or clocks.memory.estimate is None:
+        return None
+    return clocks.gap, clocks.memory
+
+
+def forecast_series(run: Run, series: Series, pilots: Sequence[tuple[Onset, Onset]]) -> Forecast:
+    """With the run's thresholds; the gap is used where at least three pilots tell what it means."""
+    settings = run.settings.clocks
+    prior: tuple[Prior, str] | None = None
+    gap = settings.gap_onset(series)
+    if gap is not None and len(pilots) >= 3:
+        prior = gap_prior(gap, pilots)
+    level = settings.memory_level(run.copy_chance)
+    return forecast_run(series.steps, series.copied, series.trials, level, run.copy_chance, prior)
+
+
+def replayed(run: Run, others: Sequence[tuple[Onset, Onset]]) -> list[tuple[Forecast, Onset]]:
+    """What would have been foretold at each evaluation shortly before memory began, and when it did."""
+    series = run.series()
+    truth = run.settings.clocks.read(series, run.copy_chance, changes=False).memory
+    if truth.estimate is None:
+        return []
+    steps = np.asarray(series.steps, dtype=np.float64)
+    moments = np.flatnonzero((steps >= truth.estimate / EARLY) & (steps < truth.lower))
+    return [(forecast_series(run, begun(series, int(last) + 1), others), truth) for last in moments]
+
+
+def begun(series: Series, looks: int) -> Series:
+    """The first looks of a series."""
+    gaps, errors = series.gaps, series.gap_errors
+    return Series(
+        steps=series.steps[:looks],
+        trials=series.trials[:looks],
+        copied=series.copied[:looks],
+        gaps=None if gaps is None else gaps[:looks],
+        gap_errors=None if errors is None else errors[:looks],
+    )

@@ -1,0 +1,253 @@
+"""Phases of training, over runs of several sizes: nothing yet, parts of the rule, the rule, copies (P2 Fig. 6)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from twoclocks.analysis.laws import group_labels, unfit
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.errors import UserError
+from twoclocks.runs.load import Run
+
+Name = Literal["nothing yet", "partial generalization", "generalization", "memorization", "not certain"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps during which a run is surely in one phase; "not certain" is what lies between two of them."""
+
+    name: Name
+    begin: float
+    end: float
+    learned: tuple[str, ...] = ()  # parts of the rule, while it is not learned as a whole
+    perhaps: tuple[str, ...] = ()  # parts besides that may have been learned by then
+
+
+@dataclass(frozen=True)
+class RunPhases:
+    """One run from its first to its last evaluation."""
+
+    path: str
+    n: int
+    seeds: str  # in words
+    group: str  # what sets it apart besides size and seeds
+    steps: tuple[float, float]  # of the first evaluation on a logarithmic axis, and of the last
+    clocks: Clocks  # whose parts are empty where a rule has one kind only: they are then the rule
+    phases: tuple[Phase, ...]
+
+    @property
+    def boundaries(self) -> dict[str, Onset]:
+        """When each phase begins; a rule that came as copies has no beginning."""
+        found = {"memorization": self.clocks.memory}
+        if not self.clocks.learned_by_memory:
+            found["generalization"] = self.clocks.rule
+        if self.clocks.parts:
+            found["partial generalization"] = earliest(list(self.clocks.parts.values()))
+        return found
+
+    def parts_learned(self, by_copying: bool = False) -> tuple[str, ...]:
+        """Parts that were surely learned before memory began; or surely after."""
+        memory = self.clocks.memory
+        if by_copying:
+            return tuple(k for k, part in self.clocks.parts.items() if part.seen and part.lower >= memory.upper)
+        return tuple(k for k, part in self.clocks.parts.items() if part.seen and part.upper <= memory.lower)
+
+    @property
+    def width(self) -> float | None:
+        """log10 of τ_mem/τ_rule where the window is open; the least that it can be where an end is not known."""
+        rule, memory = self.clocks.rule, self.clocks.memory
+        if self.clocks.verdict != "open" or not rule.upper:
+            return None
+        if rule.estimate is None or memory.estimate is None:
+            return math.log10(memory.lower / rule.upper)
+        return math.log10(memory.estimate / rule.estimate)
+
+    @property
+    def at_least(self) -> bool:
+        """Whether ``width`` is a lower bound."""
+        return self.clocks.rule.estimate is None or self.clocks.memory.estimate is None
+
+    def sentence(self, seeds: bool = False) -> str:
+        """Such as ``N = 4,096: window from step 1,200 to step 9,000 (τ_rule 900–1,200, τ_mem 9,000–9,800)``."""
+        rule, memory, window = self.clocks.rule, self.clocks.memory, self.clocks.window
+        parts = self.parts_learned()
+        before = f"; {listed(parts)} learned before that" if parts else ""
+        if window is not None:
+            until = f"to step {window[1]:,.0f}" if memory.seen else f"at least to step {memory.lower:,.0f}"
+            said = f"window from step {window[0]:,.0f} {until} (τ_rule {rule}, τ_mem {memory})"
+        elif self.clocks.verdict == "empty":
+            said = f"copies (step {memory}) before the rule{before}"
+            late = self.parts_learned(by_copying=True)
+            said += f"; {listed(late)} came as copies only" if late and not rule.seen else ""
+            said += "; samples became valid later, as copies only" if rule.seen else f"; the rule {rule}"
+        elif not rule.seen and not memory.seen:
+            said = f"neither the rule ({rule}) nor copies ({memory}){before}"
+        else:
+            said = f"whether the rule ({rule}) came before copies ({memory}) is not certain{before}"
+        return f"N = {self.n:,}{f' ({self.seeds})' if seeds else ''}: {said}."
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "run": self.path,
+            "n": self.n,
+            "seeds": self.seeds,
+            "group": self.group,
+            "phases": [asdict(phase) for phase in self.phases],
+            "boundaries": {name: onset.as_json() for name, onset in self.boundaries.items()},
+            "parts": {kind: onset.as_json() for kind, onset in self.clocks.parts.items()},
+            "parts_learned": list(self.parts_learned()),
+            "verdict": self.clocks.verdict,
+            "learned_by_memory": self.clocks.learned_by_memory,
+            "log10_width": self.width,
+            "width_is_lower_bound": self.at_least,
+        }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All runs of one group and size."""
+
+    group: str
+    n: int
+    verdict: str  # what all of them say, or "mixed"
+    runs: int
+    open: int  # of them
+    width: float | None  # median of log10 τ_mem/τ_rule over those that are open
+    at_least: bool  # whether that is a lower bound
+
+
+@dataclass(frozen=True)
+class PhaseDiagram:
+    """What runs of several sizes say together."""
+
+    runs: tuple[RunPhases, ...]  # by group, then size
+    left_out: tuple[str, ...]  # each with the reason
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(run.group for run in self.runs))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(sorted({run.n for run in self.runs}))
+
+    def of(self, group: str) -> list[RunPhases]:
+        return [run for run in self.runs if run.group == group]
+
+    @property
+    def several_sizes(self) -> bool:
+        """Whether some runs differ in their size and in nothing else that counts."""
+        return any(len({run.n for run in self.of(group)}) > 1 for group in self.groups)
+
+    def cells(self) -> list[Cell]:
+        places = dict.fromkeys((run.group, run.n) for run in self.runs)
+        return [cell_of([run for run in self.runs if (run.group, run.n) == place]) for place in places]
+
+    def sentences(self) -> list[str]:
+        several = len({(run.group, run.n) for run in self.runs}) < len(self.runs)
+        prefixes = ["" if len(self.groups) == 1 else f"{run.group}, " for run in self.runs]
+        return [prefix + run.sentence(several) for prefix, run in zip(prefixes, self.runs, strict=True)]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "runs": [run.as_json() for run in self.runs],
+            "cells": [asdict(cell) for cell in self.cells()],
+            "left_out": list(self.left_out),
+        }
+
+
+def phase_diagram(runs: Sequence[Run]) -> PhaseDiagram:
+    """The phases of every run that holds an evaluation; forks beside their origin are left out."""
+    origins = {run.path.absolute().name for run in runs}
+    reasons = {run.path: unfit(run, "tau_rule", origins) for run in runs}
+    left_out = tuple(f"{path}: {why}" for path, why in reasons.items() if why is not None)
+    fit = [run for run in runs if reasons[run.path] is None]
+    if not fit:
+        raise UserError(f"runs: none can be used ({left_out[0] if left_out else 'there are none'}); give others")
+    labels = group_labels([run.settings for run in fit])
+    found = [run_phases(run, label) for run, label in zip(fit, labels, strict=True)]
+    return PhaseDiagram(tuple(sorted(found, key=lambda one: (natural(one.group), one.n, natural(one.path)))), left_out)
+
+
+def run_phases(run: Run, group: str) -> RunPhases:
+    series = run.series()
+    clocks = run.settings.clocks.read(series, run.copy_chance, changes=False)
+    several = clocks.parts if len(clocks.parts) > 1 else {}
+    clocks = Clocks(clocks.rule, clocks.memory, clocks.gap, several)
+    later = [float(step) for step in series.steps if step > 0]
+    first, last = (later[0], later[-1]) if later else (1.0, 1.0)
+    data, phases = run.settings.data, phases_between(clocks, first, last)
+    seeds = f"training.seed {run.settings.training.seed}, data.seed {data.seed}"
+    return RunPhases(str(run.path), data.n, seeds, group, (first, last), clocks, phases)
+
+
+def phases_between(clocks: Clocks, first: float, last: float) -> tuple[Phase, ...]:
+    """What is sure between all neighbouring ends of intervals; neighbours that say the same are one phase."""
+    onsets = [clocks.rule, clocks.memory, *clocks.parts.values()]
+    ends = {end for onset in onsets for end in (onset.lower, onset.upper) if first < end < last}
+    found: list[Phase] = []
+    for begin, end in pairwise(sorted({first, last} | ends)):
+        here = state(clocks, begin, end)
+        if found and replace(found[-1], end=end) == replace(here, begin=found[-1].begin):
+            here = replace(here, begin=found.pop().begin)
+        found.append(here)
+    return tuple(found)
+
+
+def state(clocks: Clocks, begin: float, end: float) -> Phase:
+    """What is sure of all steps between two; no interval of an onset begins or ends between them."""
+    if clocks.memory.upper <= begin:
+        return Phase("memorization", begin, end)
+    if clocks.memory.lower < end:
+        return Phase("not certain", begin, end)
+    if clocks.rule.upper <= begin:
+        return Phase("generalization", begin, end)
+    if clocks.rule.lower < end:
+        return Phase("not certain", begin, end)
+    learned = tuple(kind for kind, part in clocks.parts.items() if part.upper <= begin)
+    perhaps = tuple(kind for kind, part in clocks.parts.items() if part.lower < end and kind not in learned)
+    if learned:
+        return Phase("partial generalization", begin, end, learned, perhaps)
+    return Phase("not certain" if perhaps else "nothing yet", begin, end)
+
+
+def earliest(onsets: Sequence[Onset]) -> Onset:
+    """The first of several onsets: it lies between the smallest of their lower and of their upper ends."""
+    lower, upper = min(one.lower for one in onsets), min(one.upper for one in onsets)
+    if math.isinf(upper):
+        return Onset(lower, upper, "right-censored", definition="first part learned")
+    return Onset(lower, upper, "observed" if lower > 0 else "left-censored", definition="first part learned")
+
+
+def cell_of(runs: Sequence[RunPhases]) -> Cell:
+    verdicts = {run.clocks.verdict for run in runs}
+    open_ones = [run for run in runs if run.width is not None]
+    return Cell(
+        group=runs[0].group,
+        n=runs[0].n,
+        verdict=verdicts.pop() if len(verdicts) == 1 else "mixed",
+        runs=len(runs),
+        open=sum(run.clocks.verdict == "open" for run in runs),
+        width=float(np.median([run.width for run in open_ones if run.width is not None])) if open_ones else None,
+        at_least=any(run.at_least for run in open_ones),
+    )
+
+
+def listed(kinds: Sequence[str]) -> str:
+    """Kinds of parts in words: ``rows and columns``; ``layer 1, layer 2 and layer 3``."""
+    words = [kind.replace("_", " ") if "_" in kind else f"{kind}s" for kind in kinds]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def natural(text: str) -> list[tuple[int, float, str]]:
+    """A key by which ``group 10`` comes after ``group 2``."""
+    pieces = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [(0, float(piece), "") if k % 2 else (1, 0.0, piece) for k, piece in enumerate(pieces)]

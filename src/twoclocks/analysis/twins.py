@@ -1,0 +1,253 @@
+"""Twins: two trainings that differ in nothing but their data, which is disjoint, moment by moment (P2 §3.1, §4.4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from twoclocks.analysis.agreement import agreement_of, cosines, hellinger, identical
+from twoclocks.analysis.twins_info import TwinsInfo, shared_window
+from twoclocks.core.config import machine_settings
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.rows import is_member
+from twoclocks.data.encodings import ImageEncoding
+from twoclocks.data.sets import draw_unique, training_set
+from twoclocks.dissection.cache import Cache, code_of_package
+from twoclocks.dissection.execution import Report
+from twoclocks.dissection.subject import CheckpointError, RunSubject, Subject, finite, usable
+from twoclocks.dissection.view import Arrays
+from twoclocks.objectives.base import Objective
+from twoclocks.runs.execution import named_memory_errors, threads_restored
+from twoclocks.runs.fork import differences
+from twoclocks.runs.load import Run
+from twoclocks.runs.settings import RunSettings
+from twoclocks.store.checksums import DamagedError
+from twoclocks.store.run_directory import DERIVED
+
+ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
+# What may differ between twins: their data, where they began, and how fast they were computed.
+DATA = {"data.part", "data.seed"}
+VARIES_BETWEEN_TWINS = DATA | machine_settings(RunSettings) | {"training.seed"}
+NAMED = 4  # differences that an error lists
+
+
+class TwinsError(UserError):
+    """Two runs cannot be compared as twins; says what differs, or what is shared."""
+
+
+def compare_twins(
+    a: Run,
+    b: Run,
+    device: str | None = None,
+    rows: int = ROWS,
+    report: Report = lambda done, total, words: None,
+    only_remembered: bool = False,
+) -> TwinsInfo:
+    """Two run directories whose settings differ in data.part or data.seed: when do they begin to differ?
+
+    Samples are those that both runs kept at every evaluation, decoded to symbols; probabilities of tokens come from
+    kept weights, on ``rows`` valid strings that neither has seen. The latter are remembered in one of the runs;
+    with ``only_remembered`` nothing else is read of the weights.
+    """
+    check_twins(a.settings, b.settings)
+    place = device if device is not None else usable(a.settings.training.device)
+    first, second = RunSubject(a, place), RunSubject(b, place)
+    keeper = min((a, b), key=lambda run: run.settings.digest())  # the same, whichever is named first
+    with threads_restored(), named_memory_errors():
+        return compare(first, second, rows, Cache(keeper.path / DERIVED), report, only_remembered, (a.label, b.label))
+
+
+def compare(
+    a: Subject,
+    b: Subject,
+    rows: int = ROWS,
+    cache: Cache | None = None,
+    report: Report = lambda done, total, words: None,
+    only_remembered: bool = False,
+    labels: tuple[str, str] = ("the first", "the second"),
+) -> TwinsInfo:
+    """Any two subjects, such as oracles in the place of models."""
+    check_twins(a.settings, b.settings)
+    if rows < 2:
+        raise SettingError("rows", rows, "use at least 2 strings")
+    notes: list[str] = []
+    looks, clocks, settings = sample_measurements(a, b, notes), (a.clocks, b.clocks), a.settings
+    steps = np.array(list(looks), dtype=np.int64)
+    found = {name: np.stack([look[name] for look in looks.values()]) for name in next(iter(looks.values()))}
+    near = found["distance"]  # (steps, model, set, rows)
+    shared = shared_window(clocks)
+    outputs, strings = None, 0
+    heard = output_measurements(a, b, rows, cache or Cache(None), report, only_remembered, notes)
+    if heard:
+        distance, chance = (np.stack([look[name] for look in heard.values()]) for name in ("distance", "chance"))
+        strings, at = distance.shape[1], np.array(list(heard), dtype=np.int64)
+        outputs = agreement_of(at, distance, chance.mean(axis=1), shared, settings.clocks)
+    return TwinsInfo(
+        steps=steps,
+        labels=labels,
+        n=settings.data.n,
+        same_start=a.settings.training.seed == b.settings.training.seed,
+        images=isinstance(a.encoding, ImageEncoding),
+        clocks=clocks,
+        samples=agreement_of(steps, found["apart"], found["chance"][:, 0], shared, settings.clocks),
+        same=found["same"].mean(axis=1),
+        same_chance=found["chance"][:, 1],
+        rows=near.shape[3],
+        copies=(near == 0).mean(axis=3),
+        distance=near.mean(axis=3),
+        distance_error=near.std(axis=3, ddof=1) / math.sqrt(near.shape[3]),
+        chance=a.rule.copy_chance(settings.data.n),
+        outputs=outputs,
+        strings=strings,
+        confidence=settings.clocks.confidence,
+        notes=tuple(notes),
+    )
+
+
+def check_twins(a: RunSettings, b: RunSettings) -> None:
+    """Raise TwinsError unless both differ in their data alone, and share none of it."""
+    changed = differences(a, b)
+    if wrong := {key: both for key, both in changed.items() if key not in VARIES_BETWEEN_TWINS}:
+        told = [f"{key} is {one} in one and {other} in the other" for key, (one, other) in wrong.items()]
+        more = f", and {len(told) - NAMED} more" if len(told) > NAMED else ""
+        raise TwinsError(
+            f"runs: they are no twins: {', '.join(told[:NAMED])}{more}; train both alike but for data.part"
+        )
+    if not DATA & changed.keys():
+        fix = "train the second with another one, such as --data.part 1"
+        raise TwinsError(f"data.part: both runs have the same training set, part {a.data.part}; {fix}")
+    first, second = (training_set(one.rule, one.data.n, one.data.seed, one.data.part) for one in (a, b))
+    if shared := int(is_member(first, second, a.rule.symbols).sum()):
+        sets = ", ".join(f"{key} {one} and {other}" for key, (one, other) in changed.items() if key in DATA)
+        fix = "use the same data.seed with data.part 0 and 1, whose sets are disjoint"
+        raise TwinsError(f"data: the training sets share {shared} of {len(first)} samples ({sets}); {fix}")
+
+
+def twin_pairs(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """All twins among some runs; crossed seeds would make many pairs, so these began with the same weights."""
+    found = []
+    for a, b in combinations(runs, 2):
+        if a.settings.training.seed != b.settings.training.seed:
+            continue
+        try:
+            check_twins(a.settings, b.settings)
+        except TwinsError:
+            continue
+        found.append((a, b))
+    return found
+
+
+def sample_measurements(a: Subject, b: Subject, notes: list[str]) -> dict[int, Arrays]:
+    """What is seen of the samples at every step of which both kept some."""
+    found = {}
+    for step in sorted(set(a.steps("samples")) & set(b.steps("samples"))):
+        try:
+            found[step] = sample_look(a, b, step)
+        except (CheckpointError, DamagedError) as error:
+            notes.append(f"samples: {error}; this moment is left out")
+    if not found:
+        why = notes[0] if notes else "they have no evaluation in common"
+        raise TwinsError(f"runs: there are no samples to compare ({why}); use evaluation.keep_samples of at least 2")
+    return found
+
+
+def sample_look(a: Subject, b: Subject, step: int) -> Arrays:
+    """How samples from the same noise differ, and how near they are to both training sets."""
+    first, second = (subject.judged(step)[0].symbols for subject in (a, b))
+    if len(first) < 2:
+        raise CheckpointError(f"step {step:,}: a single sample has nothing to be compared to")
+    cosine, chance = cosines(shown(a, first), shown(a, second))
+    same, same_chance = identical(first, second, a.rule.symbols)
+    near = [[subject.evaluator.neighbours.distance(rows) for subject in (a, b)] for rows in (first, second)]
+    return {
+        "apart": (1 - cosine).cpu().numpy(),
+        "same": same,
+        "chance": np.array([1 - chance, same_chance]),
+        "distance": torch.stack([torch.stack(row) for row in near]).cpu().numpy(),
+    }
+
+
+def shown(subject: Subject, symbols: Tensor) -> Tensor:
+    """Symbols as vectors whose cosine is that of the images, or for tokens the part that is equal."""
+    if isinstance(subject.encoding, ImageEncoding):
+        return subject.encode(symbols)
+    return torch.nn.functional.one_hot(symbols.flatten(1), subject.rule.symbols)
+
+
+def output_measurements(
+    a: Subject, b: Subject, rows: int, cache: Cache, report: Report, only_remembered: bool, notes: list[str]
+) -> dict[int, Arrays]:
+    """What is seen of the outputs at every step of which both kept weights; nothing where they are no probabilities."""
+    if type(a.objective).predictions is Objective.predictions:
+        return {}
+    steps = sorted(set(a.steps("weights")) & set(b.steps("weights")))
+    keys = {step: key_of(a, b, step, rows) for step in steps}
+    found = {step: look for step, key in keys.items() if (look := cache.get(key)) is not None}
+    missing = [] if only_remembered else [step for step in steps if step not in found]
+    test = unseen(a, b, rows) if missing else None
+    if missing and test is None:
+        notes.append("outputs: no valid string lies outside both training sets; use fewer training samples")
+        return {}
+    for done, step in enumerate(missing):
+        report(done, len(missing), f"outputs at step {step:,}")
+        try:
+            assert test is not None
+            found[step] = output_look(a, b, step, test)
+            cache.put(keys[step], found[step])
+        except (CheckpointError, DamagedError) as error:
+            notes.append(f"outputs: {error}; this moment is left out")
+    report(len(missing), len(missing), "")
+    return dict(sorted(found.items()))
+
+
+def unseen(a: Subject, b: Subject, rows: int) -> tuple[Tensor, ...] | None:
+    """Valid strings of neither training set, encoded, and their corruption as the loss draws it; None: there are none.
+
+    All comes from the evaluation's seed, which twins share, so that no twin is favoured.
+    """
+    room = a.rule.support() - len(a.train) - len(b.train)
+    if room < 2:
+        return None
+    both = torch.cat([a.train, b.train])
+    strings = draw_unique(a.rule, min(rows, room), a.settings.evaluation.seed, "test strings of twins", exclude=both)
+    clean = a.encoding.encode(a.rule, strings)
+    drawn = a.objective.draw(clean, a.stream("twins"))
+    return tuple(part.to(a.device) for part in (clean, *drawn))
+
+
+def output_look(a: Subject, b: Subject, step: int, test: tuple[Tensor, ...]) -> Arrays:
+    """Hellinger distance of each string, averaged over its tokens; by chance, of pairs of different strings."""
+    p, q = (probabilities(subject, step, test) for subject in (a, b))
+    unrelated = (hellinger(p, q.roll(1, 0)) + hellinger(q, p.roll(1, 0))) / 2
+    found = {"distance": hellinger(p, q), "chance": unrelated}  # (strings, tokens)
+    return {name: values.double().mean(dim=1).cpu().numpy() for name, values in found.items()}
+
+
+def probabilities(subject: Subject, step: int, test: tuple[Tensor, ...]) -> Tensor:
+    """What a model says of every token (strings, length, symbols)."""
+    objective, network = subject.objective, subject.network(step)
+
+    def say(*parts: Tensor) -> Tensor:
+        said = objective.predictions(network, *parts)
+        assert said is not None
+        return said
+
+    return finite(subject.in_pieces(say, *test), step)
+
+
+def key_of(a: Subject, b: Subject, step: int, rows: int) -> str | None:
+    """SHA-256 of all that determines a look at the outputs, whichever twin is named first; None: not known."""
+    origins = [subject.origin("weights", step) for subject in (a, b)]
+    if None in origins:
+        return None
+    twins = sorted(zip([one.settings.digest() for one in (a, b)], origins, [a.precision, b.precision], strict=True))
+    document: dict[str, Any] = {"twins": twins, "rows": rows, "code": code_of_package()}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

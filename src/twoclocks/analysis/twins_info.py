@@ -1,0 +1,204 @@
+"""What a comparison of twins says: whether two models agree until they begin to copy, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.analysis.agreement import Agreement, SharedWindow, Span
+from twoclocks.clocks.looks import rate_bounds
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.arrays import Floats
+from twoclocks.core.proportion import clopper_pearson
+from twoclocks.dissection.view import order_words, plain, when
+
+NAMES = ("A", "B")
+TAIL = 0.025  # of pointwise intervals of 95%
+
+
+@dataclass(frozen=True)
+class TwinsInfo:
+    """All that the figure of two twins and its caption show. Axis 0 of what changes is the step."""
+
+    steps: npt.NDArray[np.int64]
+    labels: tuple[str, str]
+    n: int  # training samples of each
+    same_start: bool  # whether both began with the same weights and saw the same order of batches
+    images: bool  # whether samples are compared as images, by cosine; otherwise as tokens, by equality
+    clocks: tuple[Clocks | None, Clocks | None]
+    samples: Agreement  # 1 − cosine of samples from the same noise, or the part of their tokens that differ
+    same: Floats  # (steps,): part of the samples that are the same in both
+    same_chance: Floats  # (steps,): of samples from different noises
+    rows: int  # samples compared
+    copies: Floats  # (steps, model, set): part of a model's samples that are in A's, in B's training set
+    distance: Floats  # (steps, model, set): mean number of entries that differ from the nearest sample of the set
+    distance_error: Floats  # (steps, model, set): standard errors of these means
+    chance: float  # part of a perfect model's samples that are in a training set of this size
+    outputs: Agreement | None = None  # Hellinger distance of the probabilities of tokens
+    strings: int = 0  # on so many strings of neither training set
+    confidence: float = 0.95  # of bounds that hold at all evaluations together
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> SharedWindow:
+        return shared_window(self.clocks)
+
+    def same_interval(self) -> tuple[Floats, Floats]:
+        return clopper_pearson(self.same * self.rows, self.rows, TAIL)
+
+    def copies_interval(self) -> tuple[Floats, Floats]:
+        return clopper_pearson(self.copies * self.rows, self.rows, TAIL)
+
+    def taken(self) -> list[str]:
+        """Whose samples lie in the other's training set surely more often than by chance: a sign of leaking data."""
+        found = []
+        for k, name in enumerate(NAMES):
+            hits, trials = self.copies[:, k, 1 - k] * self.rows, np.full(len(self.steps), float(self.rows))
+            if (rate_bounds(hits, trials, self.confidence or 0.95)[0] > self.chance).any():
+                found.append(name)
+        return found
+
+    def sentences(self) -> list[str]:
+        found = [self.start_sentence(), *self.sample_sentences()]
+        if self.outputs is not None:
+            found += self.output_sentences(self.outputs)
+        return [*found, *self.copy_sentences()]
+
+    def start_sentence(self) -> str:
+        which = "; ".join(f"{name} is {label}" for name, label in zip(NAMES, self.labels, strict=True))
+        start = (
+            "Both began with the same weights, so that they agree before training by construction"
+            if self.same_start
+            else "They began with different weights"
+        )
+        return f"{which}; no training sample is shared ({self.n:,} each). {start}."
+
+    def sample_sentences(self) -> list[str]:
+        what = "mean cosine" if self.images else "mean part of equal tokens"
+        told = []
+        for place, span, inside in self.places(self.samples):
+            same, chance = self.same[inside].mean(), self.same_chance[inside].mean()
+            unrelated = 1 - self.samples.chance[inside].mean()
+            told.append(
+                f"{place} {1 - span.mean:.3f} ({1 - span.high:.3f} to {1 - span.low:.3f}; by chance {unrelated:z.3f}), "
+                f"with {same:.1%} of them identical (by chance {chance:.2g})"
+            )
+        first = f"Samples from the same noise, {what}: {'; '.join(told)}. By chance: samples from different noises."
+        return [first, self.parting_words(self.samples, "samples")]
+
+    def output_sentences(self, outputs: Agreement) -> list[str]:
+        told = [
+            f"{place} {span.mean:.3f} ({span.low:.3f} to {span.high:.3f}; by chance "
+            f"{outputs.chance[inside].mean():.3f})"
+            for place, span, inside in self.places(outputs)
+        ]
+        what = f"Outputs on {self.strings:,} valid strings that neither has seen, mean Hellinger distance"
+        first = f"{what}: {'; '.join(told)}. By chance: outputs on different strings."
+        return [first, self.parting_words(outputs, "outputs")]
+
+    def places(self, found: Agreement) -> list[tuple[str, Span, npt.NDArray[np.bool_]]]:
+        """Where an agreement is told: in the window, or else where it is best; after memory, or else at the end."""
+        shared, steps, told = self.shared, found.steps, []
+        if found.window is not None and shared.window is not None:
+            inside = (steps >= shared.window[0]) & (steps <= shared.window[1])
+            told.append(("while both windows are open", found.window, inside))
+        else:
+            told.append((f"at step {found.closest[-1]:,}", *at(found, steps == found.closest[-1])))
+        if found.after is not None:
+            told.append(("after both τ_mem", found.after, steps >= shared.after))
+        elif steps[-1] != found.closest[-1]:
+            told.append((f"at the last evaluation, step {steps[-1]:,},", *at(found, steps == steps[-1])))
+        return told
+
+    def parting_words(self, found: Agreement, what: str) -> str:
+        begin, end = found.closest
+        here, since = (
+            found.parting,
+            f"nearest {f'at step {end:,}' if begin == end else f'at steps {begin:,} to {end:,}'}",
+        )
+        if here is None:
+            return f"Their {what} are {since}; too few evaluations follow to say when they part."
+        if not here.seen:
+            return f"Their {what} are {since} and do not surely part after it ({when(here)})."
+        memory = zip(NAMES, self.clocks, strict=True)
+        order = "".join(order_words(here, one.memory, f"{name}'s τ_mem") for name, one in memory if one is not None)
+        return f"Their {what}, {since}, surely part {when(here)}{order}."
+
+    def copy_sentences(self) -> list[str]:
+        own, other = (self.copies[-1, [0, 1], order] for order in ([0, 1], [1, 0]))
+        low, high = self.copies_interval()
+        near = self.distance[-1]
+        told = [
+            f"{name} {own[k]:.1%} ({low[-1, k, k]:.1%} to {high[-1, k, k]:.1%}) of its own and {other[k]:.1%} of the "
+            f"other's training set, {near[k, k]:.2f} and {near[k, 1 - k]:.2f} entries from the nearest sample in it"
+            for k, name in enumerate(NAMES)
+        ]
+        taken = self.taken()
+        control = (
+            f"The control fails: {' and '.join(taken)} generates samples of the other's training set more often than "
+            f"by chance ({self.chance:.2g})."
+            if taken
+            else f"Control: no model generates the other's training samples surely more often than by chance "
+            f"({self.chance:.2g})."
+        )
+        return [f"Copies at the last evaluation: {'; '.join(told)}.", control]
+
+    def numbers(self) -> dict[str, Any]:
+        window = self.shared.window
+        low, high = self.same_interval()
+        pairs = [(k, j) for k in (0, 1) for j in (0, 1)]
+
+        def by_pair(values: Floats) -> dict[str, list[float | None]]:
+            return {f"{NAMES[k]} to {NAMES[j]}": plain(values[:, k, j]) for k, j in pairs}
+
+        return {
+            "steps": self.steps.tolist(),
+            "labels": list(self.labels),
+            "same_start": self.same_start,
+            "window": None if window is None else [window[0], None if math.isinf(window[1]) else window[1]],
+            "tau_mem": [None if one is None else one.memory.as_json() for one in self.clocks],
+            "measure": "1 - cosine" if self.images else "part of the tokens that differ",
+            "samples": self.samples.numbers(),
+            "identical": {
+                "mean": plain(self.same),
+                "low": plain(low),
+                "high": plain(high),
+                "chance": plain(self.same_chance),
+            },
+            "hellinger": None if self.outputs is None else {"strings": self.strings, **self.outputs.numbers()},
+            "copies": by_pair(self.copies),
+            "copy_chance": self.chance,
+            "nearest_distance": by_pair(self.distance),
+            "control_failed": self.taken(),
+        }
+
+
+def at(found: Agreement, here: npt.NDArray[np.bool_]) -> tuple[Span, npt.NDArray[np.bool_]]:
+    """One evaluation as a span."""
+    return Span(float(found.mean[here][0]), float(found.low[here][0]), float(found.high[here][0])), here
+
+
+def shared_window(clocks: Sequence[Clocks | None]) -> SharedWindow:
+    """Where both windows are open, and where memory has begun in neither and in both."""
+    known = [one for one in clocks if one is not None]
+    windows = [one.window for one in known if one.window is not None]
+    memory: list[Onset] = [one.memory for one in known]
+    begin = max((window[0] for window in windows), default=math.inf)
+    end = min((window[1] for window in windows), default=0.0)
+    return SharedWindow(
+        window=(begin, end) if len(windows) == len(clocks) and begin <= end else None,
+        learned=max((first_learned(one) for one in known), default=0.0),
+        before=min((one.lower for one in memory if one.seen), default=math.inf),
+        after=max((one.upper for one in memory), default=math.inf),
+    )
+
+
+def first_learned(clocks: Clocks) -> float:
+    """When the first part of the rule is learned; 0 where none is."""
+    return min((one.upper for one in (clocks.rule, *clocks.parts.values()) if one.seen), default=0.0)

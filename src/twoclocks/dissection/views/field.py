@@ -1,0 +1,230 @@
+"""The learned score on the plane through a training sample and its neighbours, beside the oracles' (P1 C.4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from twoclocks.core.arrays import Floats
+from twoclocks.core.config import setting
+from twoclocks.core.errors import SettingError
+from twoclocks.data.encodings import ImageEncoding
+from twoclocks.dissection.anchors import Corners, Surroundings
+from twoclocks.dissection.subject import Reads, Subject
+from twoclocks.dissection.view import (
+    NO_ORACLE,
+    VIEWS,
+    Arrays,
+    Info,
+    Probe,
+    View,
+    ViewError,
+    critical,
+    needs_noise_levels,
+)
+from twoclocks.objectives.edm import like
+from twoclocks.runs.settings import RunSettings
+
+CORNERS = ("a", "b", "c", "d")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What denoisers say on the plane; the leading axes are steps, or oracles."""
+
+    score: Floats  # (…, σ, grid, grid): size of the whole score (D − x)/σ²
+    arrows: Floats  # (…, σ, grid, grid, 2): the score's part in the plane
+    pull: Floats  # (…, σ, grid, grid): where D lies between x_a (−1) and x_b (+1); 0 half-way, as x_c and x_d of bits
+    shares: Floats  # (…, σ, 5): parts of the rectangle that are drawn to a, b, c, d, and elsewhere
+
+
+@dataclass(frozen=True)
+class FieldInfo(Info):
+    sigmas: Floats
+    unit: float  # of σ: half the distance of neighbouring symbols
+    axes: tuple[Floats, Floats]  # coordinates of the grid: along x_a → x_b, and across
+    corners: Floats  # (4, 2): where a, b, c, d lie on the plane
+    hamming: int  # entries in which b differs from a
+    learned: Fields
+    oracles: tuple[str, ...]
+    ideal: Fields
+
+    @property
+    def level(self) -> int:
+        """The σ nearest to the middle of the critical band."""
+        return critical(self.sigmas, self.unit)
+
+    def sentences(self) -> list[str]:
+        level = self.level
+        shares, sigma = self.learned.shares[:, level], self.sigmas[level]
+
+        def words(row: Floats) -> str:
+            elsewhere = f", {row[4]:.0%} elsewhere" if row[4] > 0.005 else ""
+            return f"{row[0]:.0%} to a, {row[1]:.0%} to b, {row[2] + row[3]:.0%} to c and d{elsewhere}"
+
+        said = [
+            f"The plane through a training sample (a), a valid unseen one that differs in {self.hamming} entries (b), "
+            f"and two between them that break the rule (c, d). At σ = {sigma:.2g} the rectangle between them is drawn: "
+            f"{words(shares[0])} at step {self.steps[0]:,}; {words(shares[-1])} at step {self.steps[-1]:,}."
+        ]
+        broken = shares[:, 2] + shares[:, 3]
+        least = int(broken.argmin())
+        said.append(
+            f"Least is drawn to the rule-breaking corners at step {self.steps[least]:,}: {broken[least]:.0%}; the "
+            f"training sample draws most at step {self.steps[int(shares[:, 0].argmax())]:,}: {shares[:, 0].max():.0%}."
+        )
+        ideals = [f"{name}: {words(self.ideal.shares[k, level])}" for k, name in enumerate(self.oracles)]
+        said.append(f"The ideal denoisers at the same σ: {'; '.join(ideals)}.")
+        return said if "rule" in self.oracles else [*said, NO_ORACLE]
+
+    def numbers(self) -> dict[str, Any]:
+        def table(shares: Floats) -> dict[str, list[list[float]]]:
+            return {f"{sigma:g}": shares[..., k, :].tolist() for k, sigma in enumerate(self.sigmas)}
+
+        return {
+            "hamming": self.hamming,
+            "corners": [*CORNERS, "elsewhere"],
+            "shares": table(self.learned.shares),
+            "ideal_shares": {name: table(self.ideal.shares[k : k + 1]) for k, name in enumerate(self.oracles)},
+        }
+
+
+@VIEWS.register("field")
+@dataclass(frozen=True, kw_only=True)
+class Field(View):
+    """The score on the plane through a training sample, a valid unseen neighbour and two that break the rule."""
+
+    reads: ClassVar[Reads] = "weights"
+    sigmas: tuple[float, ...] = setting((0.2, 0.5, 1.0, 2.0), "noise scales", above=0)
+    grid: int = setting(29, "points along each side", at_least=11, at_most=401)
+    margin: float = setting(
+        0.4, "how far the plane reaches beyond the corners, in parts of their distance", at_least=0, at_most=1
+    )
+    anchor: int = setting(0, "which training sample: the first from this row on that has such neighbours", at_least=0)
+
+    def check(self) -> None:
+        if not self.sigmas:
+            raise SettingError("sigmas", [], "give at least one noise scale, for example [0.5]")
+
+    def refusal(self, settings: RunSettings) -> str | None:
+        return needs_noise_levels(settings)
+
+    def prepare(self, subject: Subject) -> Probe:
+        return FieldProbe(self, subject)
+
+    def info(
+        self, subject: Subject, steps: Sequence[int], constants: Arrays, measurements: Mapping[str, Any]
+    ) -> FieldInfo:
+        fields = [
+            Fields(**{name: one[name].astype(np.float64) for name in Fields.__dataclass_fields__})
+            for one in (measurements, constants)
+        ]
+        return FieldInfo(
+            steps=np.array(steps, dtype=np.int64),
+            clocks=subject.clocks,
+            sigmas=subject.unit * np.array(self.sigmas),
+            unit=subject.unit,
+            axes=(constants["axis_x"], constants["axis_y"]),
+            corners=constants["corners"],
+            hamming=int(constants["hamming"][0]),
+            learned=fields[0],
+            oracles=tuple(subject.oracles),
+            ideal=fields[1],
+        )
+
+
+class FieldProbe(Probe):
+    def __init__(self, view: Field, subject: Subject) -> None:
+        self.view, self.subject = view, subject
+        self.found = self.find_corners()
+        self.points = subject.encode(self.found.stack()).double()  # (4, *shape)
+        self.shape = tuple(self.points.shape[1:])
+        flat = self.points.flatten(1)
+        along, across = flat[1] - flat[0], flat[2] - flat[0]
+        self.length = float(along.norm())
+        self.e1 = along / self.length
+        across = across - (across @ self.e1) * self.e1
+        self.e2 = across / across.norm()
+        self.origin = flat[0]
+        places = torch.stack([(flat - self.origin) @ self.e1, (flat - self.origin) @ self.e2], dim=1)
+        self.places = places.cpu().numpy()
+        reach = view.margin * self.length
+        low, high = self.places.min(axis=0) - reach, self.places.max(axis=0) + reach
+        self.axes = [np.linspace(low[k], high[k], view.grid) for k in range(2)]
+
+    def find_corners(self) -> Corners:
+        around = Surroundings(self.subject.rule, self.subject.train)
+        count = len(self.subject.train)
+        for number in range(min(count, 64)):
+            found = around.corners((self.view.anchor + number) % count)
+            if found is not None:
+                return found
+        raise ViewError("no training sample has a valid unseen neighbour with rule-breaking arrays between")
+
+    @cached_property
+    def inputs(self) -> tuple[Tensor, Tensor]:
+        """All grid points at all σ: (σ·grid·grid, *shape), x across columns; and their σ."""
+        x, y = (torch.tensor(axis, device=self.origin.device) for axis in self.axes)
+        plane = self.origin + x[None, :, None] * self.e1 + y[:, None, None] * self.e2  # (y, x, entries)
+        levels = self.subject.unit * torch.tensor(self.view.sigmas, device=self.origin.device, dtype=torch.float64)
+        points = plane.flatten(0, 1).repeat(len(levels), 1).reshape(-1, *self.shape)
+        return points, levels.repeat_interleave(self.view.grid**2)
+
+    def constants(self) -> Arrays:
+        # In float64: on the lines where an ideal is undecided, rounding must not decide for it.
+        ideals = [self.summarise(said) for said in self.subject.ideals(*self.inputs).values()]
+        stacked = {name: np.stack([one[name] for one in ideals]) for name in ideals[0]}
+        x, across = self.axes
+        hamming = np.array([self.found.hamming])
+        return {**stacked, "axis_x": x, "axis_y": across, "corners": self.places, "hamming": hamming}
+
+    def measure(self, step: int) -> Arrays:
+        points, sigma = self.inputs
+        return self.summarise(self.subject.denoise(step, points.float(), sigma.float()).double())
+
+    def summarise(self, said: Tensor) -> Arrays:
+        """Of what a denoiser says of the inputs: score, arrows, pull, shares."""
+        y, sigma = self.inputs
+        size = (len(self.view.sigmas), self.view.grid, self.view.grid)
+        score = ((said - y) / like(sigma, y) ** 2).flatten(1).double()
+        flat = said.flatten(1).double()
+        middle = (self.points[0] + self.points[1]).flatten() / 2
+        pull = 2 * (flat - middle) @ self.e1 / self.length
+        arrows = torch.stack([score @ self.e1, score @ self.e2], dim=1)
+        return {
+            "score": score.norm(dim=1).reshape(size).float().cpu().numpy(),
+            "arrows": arrows.reshape(*size, 2).float().cpu().numpy(),
+            "pull": pull.reshape(size).float().cpu().numpy(),
+            "shares": self.shares(said, size),
+        }
+
+    def shares(self, said: Tensor, size: tuple[int, ...]) -> Floats:
+        """How much of the rectangle is rounded to each corner, (σ, 5); the last: to something else.
+
+        Points on a boundary, where a denoiser is as near to one symbol as to another, are left out.
+        """
+        assert isinstance(self.subject.encoding, ImageEncoding)
+        symbols = self.subject.encoding.decode(self.subject.rule, said).symbols.flatten(1).cpu()
+        best = self.subject.encoding.scores(self.subject.rule, said.double()).topk(2, dim=2).values
+        decided = ((best[..., 0] - best[..., 1]).amin(dim=1) > 1e-6).reshape(size).cpu().numpy()
+        corners = self.found.stack().flatten(1)
+        hits = (symbols[:, None] == corners).all(dim=2)  # (points, 4)
+        where = torch.cat([hits, ~hits.any(dim=1, keepdim=True)], dim=1).reshape(*size, 5).numpy()
+        inside = self.inside_rectangle()
+        return np.stack([level[inside & sure].mean(axis=0) for level, sure in zip(where, decided, strict=True)])
+
+    def inside_rectangle(self) -> npt.NDArray[np.bool_]:
+        """(y, x): which grid points lie between the corners; the edges from a to c and from a to d span it."""
+        x, y = np.meshgrid(*self.axes)
+        edges = (self.places[2:] - self.places[0]).T  # columns: a → c, a → d
+        inner = np.linalg.solve(edges, np.stack([x.ravel(), y.ravel()]) - self.places[0][:, None])
+        close = 1e-9
+        inside = np.logical_and(inner > close, inner < 1 - close)
+        return np.asarray(inside.all(axis=0), dtype=np.bool_).reshape(x.shape)

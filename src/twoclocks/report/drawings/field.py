@@ -1,0 +1,108 @@
+"""Drawing of the field: score and pull on the plane through four corners, learned and ideal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twoclocks.dissection.views.field import CORNERS, FieldInfo, Fields
+from twoclocks.report.drawings.film import Film, shoot
+from twoclocks.report.drawings.parts import FIXED_INK, figure_of, moments
+
+MARKERS = {"a": ("white", "o"), "b": ("#56e0ff", "s"), "c": ("#ffe14d", "^"), "d": ("#ff9a3d", "v")}
+NAMES = {"memory": "training set"}
+
+
+def draw(info: FieldInfo) -> Any:
+    """Chosen checkpoints at the critical σ, and the oracles beside them."""
+    level, chosen = info.level, moments(info.steps, info.clocks)
+    panels: list[tuple[str, Fields, int]] = [(f"step {info.steps[at]:,}", info.learned, at) for at in chosen]
+    panels += [(f"ideal: {NAMES.get(name, name)}", info.ideal, k) for k, name in enumerate(info.oracles)]
+    figure = figure_of(1.45 * len(panels) + 0.9, 3.6)
+    axes = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
+    top = brightest(info, level)
+    for column, (title, fields, index) in enumerate(panels):
+        draw_score(axes[0, column], info, fields.score[index, level], fields.arrows[index, level], top)
+        draw_pull(axes[1, column], info, fields.pull[index, level])
+        axes[0, column].set_title(title, fontsize=8.5)
+    axes[0, 0].set_ylabel("size of score", fontsize=8.5)
+    axes[1, 0].set_ylabel("pull to a (blue), b (red)", fontsize=8.5)
+    figure.suptitle(f"σ = {info.sigmas[level]:.2g}", fontsize=9, x=0.02, ha="left")
+    return figure
+
+
+def brightest(info: FieldInfo, level: int) -> float:
+    return float(np.percentile(info.learned.score[:, level], 99))
+
+
+def draw_score(axis: Any, info: FieldInfo, score: Any, arrows: Any, top: float) -> tuple[Any, Any]:
+    """The picture and the arrows, which a film changes."""
+    x, y = info.axes
+    picture = axis.imshow(score, origin="lower", extent=extent(info), cmap="magma", vmin=0, vmax=top, aspect="equal")
+    every = max(1, len(x) // 9)
+    some = slice(every // 2, None, every)
+    u, v = directions(arrows[some, some])
+    quiver = axis.quiver(x[some], y[some], u, v, color="white", scale=17, width=0.009, headwidth=3.5)
+    mark_corners(axis, info)
+    return picture, quiver
+
+
+def directions(arrows: Any) -> tuple[Any, Any]:
+    """Arrows of even length; what has no length has no direction."""
+    size = np.linalg.norm(arrows, axis=-1, keepdims=True)
+    unit = arrows / np.maximum(size, 1e-9)
+    return unit[..., 0], unit[..., 1]
+
+
+def draw_pull(axis: Any, info: FieldInfo, pull: Any) -> Any:
+    drawn_as = {"origin": "lower", "cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "equal"}
+    picture = axis.imshow(pull, extent=extent(info), **drawn_as)
+    mark_corners(axis, info)
+    return picture
+
+
+def extent(info: FieldInfo) -> tuple[float, float, float, float]:
+    """So that grid points lie in the middle of their cells."""
+    ends = []
+    for axis in info.axes:
+        half = (axis[1] - axis[0]) / 2
+        ends += [float(axis[0] - half), float(axis[-1] + half)]
+    return ends[0], ends[1], ends[2], ends[3]
+
+
+def mark_corners(axis: Any, info: FieldInfo) -> None:
+    for name, place in zip(CORNERS, info.corners, strict=True):
+        colour, marker = MARKERS[name]
+        axis.plot(*place, marker=marker, color=colour, markeredgecolor=FIXED_INK, markersize=5, linestyle="none")
+        axis.annotate(name, place, xytext=(3, 3), textcoords="offset points", fontsize=7, color="#8d949e")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(False)
+
+
+def film(info: FieldInfo) -> Film | None:
+    """All σ over all checkpoints."""
+    if len(info.steps) < 2:
+        return None
+    figure = figure_of(1.7 * len(info.sigmas), 3.7)
+    axes = figure.subplots(2, len(info.sigmas), squeeze=False)
+    learned, drawn = info.learned, []
+    every = max(1, len(info.axes[0]) // 9)
+    some = slice(every // 2, None, every)
+    for level, sigma in enumerate(info.sigmas):
+        score = draw_score(
+            axes[0, level], info, learned.score[0, level], learned.arrows[0, level], brightest(info, level)
+        )
+        drawn.append((*score, draw_pull(axes[1, level], info, learned.pull[0, level])))
+        axes[0, level].set_title(f"σ = {sigma:.2g}", fontsize=9)
+    title = figure.suptitle(" ", fontsize=9)
+
+    def show(index: int) -> None:
+        for level, (picture, quiver, pull) in enumerate(drawn):
+            picture.set_data(learned.score[index, level])
+            quiver.set_UVC(*directions(learned.arrows[index, level][some, some]))
+            pull.set_data(learned.pull[index, level])
+        title.set_text(f"step {info.steps[index]:,}")
+
+    return shoot(figure, info.steps, show)

@@ -1,0 +1,211 @@
+"""The parts of one run, assembled from its settings: data, network, objective, evaluator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from twoclocks.core.config import to_mapping
+from twoclocks.core.seeds import derive, torch_stream
+from twoclocks.data.sets import holdout_set, loss_splits, training_set
+from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.models.base import parameter_count
+from twoclocks.objectives.base import sample
+from twoclocks.runs.settings import RunSettings
+from twoclocks.store.provenance import commit, machine, versions
+from twoclocks.training.capture import Captured
+from twoclocks.training.loop import LoopState, check_finite, make_step, set_operations, train
+from twoclocks.training.optimizer import make_optimizer, names_in_order
+from twoclocks.training.step import Step, operations_of
+from twoclocks.training.thread_pool import ThreadPool, pool_size
+
+SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
+
+
+def sampling_noise(settings: RunSettings) -> Tensor:
+    """The noise of every evaluation of a run, row by row always the same."""
+    assert settings.encoding is not None
+    stream = torch_stream(settings.evaluation.seed, "sampling noise")
+    shape = settings.encoding.shape(settings.rule)
+    return settings.objective.draw_noise(settings.evaluation.samples, shape, stream)
+
+
+class Experiment:
+    """The parts of one run, built from its settings."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        assert settings.encoding is not None
+        self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
+        self.objective, self.device = settings.objective, settings.training.device
+        index = torch.device(self.device).index
+        if settings.training.on_gpu and index is not None:
+            torch.cuda.set_device(index)  # streams, graphs and kernels go where the tensors are
+        torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
+        self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
+        self.splits = self.loss_splits()
+        holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
+        self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation, holdout)
+        self.network = self.build_network()
+        set_operations(self.network, settings.training)
+        self.optimizer = make_optimizer(self.network, settings.training)
+        self.pool = self.make_pool()
+        self.loop = LoopState(self.device)
+        self.sampler: Captured[Tensor] | None = None
+        self.noise = sampling_noise(settings).to(self.device)
+
+    def build_network(self) -> nn.Module:
+        """Initial weights come from the training seed on the CPU, so they are the same on every device."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive(self.settings.training.seed, "initial weights"))
+            network = self.settings.model.build(self.encoding.shape(self.rule), self.rule.symbols)
+        return network.to(self.device)
+
+    def make_pool(self) -> ThreadPool:
+        """The CPU's threads, each to work on samples of its own; on a GPU there is one."""
+        training = self.settings.training
+        if training.on_gpu:
+            return ThreadPool(1)
+        tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
+        pool = ThreadPool(pool_size(training.threads, parameter_count(self.network), tokens))
+        torch.set_num_threads(1)  # what a thread of the pool does, it does alone
+        return pool
+
+    def loss_splits(self) -> dict[str, Tensor]:
+        """Encoded rows of the three splits on which losses are compared."""
+        found = loss_splits(self.rule, self.train_rows, self.settings.evaluation.loss_rows, self.settings.data.seed)
+        return {name: self.encode(rows) for name, rows in found.items()}
+
+    def encode(self, rows: Tensor) -> Tensor:
+        return self.encoding.encode(self.rule, rows).to(self.device)
+
+    def dry_run(self) -> None:
+        """One gradient without an update: what does not fit into memory fails here, before anything is written."""
+        rows = self.train_rows[torch.arange(self.settings.training.batch) % len(self.train_rows)]
+        generator = torch_stream(self.settings.training.seed, "rehearsal", device=self.device)
+        self.objective.loss(self.network, self.encode(rows), generator).mean().backward()
+        operations_of(self.network).join()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def train(
+        self,
+        on_evaluation: Callable[[int, float], None],
+        on_check: Callable[[int, float], None] = lambda step, loss: None,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> None:
+        train(
+            self.network,
+            self.optimizer,
+            self.objective,
+            self.encode(self.train_rows),
+            self.settings.training,
+            self.settings.schedule,
+            on_evaluation,
+            on_check,
+            on_step,
+            self.loop,
+            self.pool,
+        )
+
+    def make_step(self) -> Step:
+        """One update of this run's network, as training takes it."""
+        data = self.encode(self.train_rows)
+        parts = self.network, self.optimizer, self.objective, data, self.settings.training, self.loop, self.pool
+        return make_step(*parts)
+
+    def sample(self) -> Tensor:
+        """Encoded samples from the noise of this run, which is the same at every evaluation."""
+        if self.sampler is not None:
+            return self.sampler()
+        if self.pool.size > 1:
+            share = partial(sample, self.objective, self.pool.guarded(self.network))
+            return torch.cat(self.pool.map(share, self.noise.split(SHARE)))
+        work = partial(sample, self.objective, self.network, self.noise)
+        samples = work()
+        if self.settings.training.captures:  # all that is made at the first use is there now
+            self.sampler = Captured(work)
+        return samples
+
+    @torch.no_grad()
+    def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, dict[str, Tensor]]]:
+        """The metrics row of a step and what is kept of it, by kind; draws from streams of its own only."""
+        decoded = self.encoding.decode(self.rule, self.sample())
+        row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
+        row |= self.losses()
+        keep = self.settings.evaluation.keep_samples
+        kind = torch.uint8 if self.rule.symbols <= 256 else torch.int32
+        samples = {"symbols": decoded.symbols[:keep].to("cpu", kind), "distance": decoded.distance[:keep].cpu()}
+        kept = {"samples": samples}
+        if step in self.settings.weight_steps:
+            kept["weights"] = self.weights()
+        return row, kept
+
+    @torch.no_grad()
+    def losses(self) -> dict[str, float]:
+        """Mean loss on every split, and the standard error of held-out minus training loss."""
+        found = {}
+        for name, rows in self.splits.items():
+            # The same noise at every step and for every split: differences are the model's.
+            generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
+            found[name] = self.objective.loss(self.network, rows, generator).double()
+        row = {f"loss_{name}": float(values.mean()) for name, values in found.items()}
+        for name, value in row.items():
+            if not math.isfinite(value):
+                raise FloatingPointError(f"{name} is {value}")
+        if "held_out" in found and len(found["train"]) > 1:
+            gaps = found["held_out"] - found["train"]
+            row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps)))
+        return row
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
+
+    def load_weights(self, tensors: Mapping[str, Tensor]) -> None:
+        self.network.load_state_dict(dict(tensors))
+        operations_of(self.network).refresh()
+
+    def state(self) -> dict[str, Tensor]:
+        """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""
+        check_finite(self.network, self.loop)
+        tensors = {f"network.{name}": value for name, value in self.weights().items()}
+        names = names_in_order(self.network, self.optimizer)
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            for key, value in moments.items():
+                tensors[f"optimizer.{names[index]}.{key}"] = value.detach().cpu()
+        return {**tensors, **{f"loop.{name}": value for name, value in self.loop.tensors().items()}}
+
+    def load_state(self, step: int, evaluated: int, tensors: Mapping[str, Tensor]) -> None:
+        """Stand where ``state`` stood after ``step`` updates, with ``evaluated`` the last step that was measured."""
+        parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "loop": {}}
+        for name, value in tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = value
+        self.load_weights(parts["network"])
+        moments: dict[int, dict[str, Tensor]] = {}
+        for index, name in enumerate(names_in_order(self.network, self.optimizer)):
+            found = {key.removeprefix(f"{name}."): key for key in parts["optimizer"] if key.startswith(f"{name}.")}
+            moments[index] = {key: parts["optimizer"][full] for key, full in found.items()}
+        groups = self.optimizer.state_dict()["param_groups"]
+        state = {index: values for index, values in moments.items() if values}  # before the first update there is none
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        self.loop.load(step, evaluated, parts["loop"])
+
+    def environment(self) -> dict[str, Any]:
+        """What besides the settings decides the last bits of a result."""
+        here = machine(self.device) | ({} if self.settings.training.on_gpu else {"threads": self.pool.size})
+        return {"versions": versions(), "commit": commit(), "machine": here}
+
+    def manifest(self) -> dict[str, Any]:
+        return {
+            "settings": to_mapping(self.settings),
+            "origin": self.settings.digest(),
+            "schedule": list(self.settings.schedule),
+            "parameters": parameter_count(self.network),
+            **self.environment(),
+            "metrics": [asdict(metric) for metric in self.evaluator.metrics()],
+        }

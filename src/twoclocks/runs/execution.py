@@ -1,0 +1,150 @@
+"""One run from settings to clocks: begins it, goes on with it, or finds it finished."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from twoclocks.core.errors import SettingError, UserError
+from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.fork import check_fork, copy_run, differences, fork_path, in_words, settings_of
+from twoclocks.runs.load import Run, load_run
+from twoclocks.runs.session import CHECKPOINT_SECONDS, Observer, Session
+from twoclocks.runs.settings import RunSettings
+from twoclocks.runs.size import size_of
+from twoclocks.store import files
+from twoclocks.store.lock import WriterLock
+from twoclocks.store.run_directory import RunDirectory, check_free
+from twoclocks.training.stopping import StopRequest
+
+MENTIONED = 1e8  # bytes of kept weights that a person should hear of
+
+log = logging.getLogger("twoclocks")
+
+
+def run(
+    settings: RunSettings,
+    out: Path | str,
+    observe: Observer = lambda progress: None,
+    *,
+    fork: bool = False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Run:
+    """Train and evaluate as the settings say; the run directory ``out`` holds all that is known afterwards.
+
+    An unfinished run in ``out`` is continued, exactly as if it had never stopped; a finished one is returned as it is;
+    one with other settings is refused, or with ``fork`` copied to a folder beside it, where it goes on with these.
+    A crash costs at most ``checkpoint_seconds`` of training.
+    """
+    if not checkpoint_seconds >= 0:
+        raise SettingError("checkpoint_seconds", checkpoint_seconds, "use a number of at least 0")
+    directory, source = choose(settings, Path(out), fork)
+    if directory.finished:
+        log.info(f"{directory.path}: is finished; nothing to do")
+        return load_run(directory.path)
+    with StopRequest() as stop, named_memory_errors(), threads_restored():
+        with stop.at_once():  # nothing is written yet
+            check_device(settings.training.device)
+            experiment = Experiment(settings)
+            experiment.dry_run()
+        check_space(settings, directory.path)
+        if source is not None and not directory.begun:
+            copy_run(source, directory.path, experiment.manifest(), settings.training.steps)
+        files.make_folder(directory.path)
+        with WriterLock(directory.path) as lock:
+            choose(settings, directory.path, fork=False)  # again: another process may have begun a run here meanwhile
+            if not directory.begun:
+                directory.begin(experiment.manifest())
+            if not directory.finished:
+                Session(experiment, directory, lock, stop, observe, checkpoint_seconds).train()
+        stop.check()  # heard too late to stop this run, but not whatever would come next
+    return load_run(directory.path)
+
+
+def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, RunDirectory | None]:
+    """The directory to write, and the one to copy first."""
+    directory = RunDirectory(out)
+    if not directory.begun:
+        check_free(out)
+        return directory, None
+    changed = differences(settings_of(directory), settings)
+    if not changed:
+        return directory, None
+    if not fork:
+        raise UserError(
+            f"--out: {str(out)!r} holds a run with other settings: {in_words(changed)}; choose another folder, or "
+            "--fork for a copy that goes on from its last checkpoint"
+        )
+    check_fork(directory, settings)
+    copy, _ = choose(settings, fork_path(out, settings), fork=False)
+    return copy, directory
+
+
+def check_space(settings: RunSettings, path: Path) -> None:
+    """Refuse a run whose checkpoints, samples and rows will not fit, before an hour of training finds out."""
+    size = size_of(settings)
+    if size.kept_weights > MENTIONED:
+        each = f"weights of {len(settings.weight_steps)} evaluations, {size.weights / 1e6:,.0f} MB each"
+        log.info(f"{path}: will keep the {each}: {size.kept_weights / 1e9:.1f} GB (evaluation.keep_weights)")
+    need = size.whole - sum(file.stat().st_size for file in path.rglob("*") if file.is_file())  # what is there already
+    place = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
+    free = shutil.disk_usage(place).free
+    if free < need:
+        raise UserError(
+            f"--out: {str(path)!r} needs about {need / 1e6:,.0f} MB and its disk has {free / 1e6:,.0f} MB left; "
+            "free some space, choose another disk, or lower evaluation.keep_weights or model.width"
+        )
+
+
+@contextmanager
+def threads_restored() -> Iterator[None]:
+    """A run divides the cores as it likes; afterwards torch has as many threads as before."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def named_memory_errors() -> Iterator[None]:
+    """Torch's several ways to run out of memory, as one line that says what to make smaller."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if is_memory_error(error):
+            raise OutOfMemoryError from error
+        raise
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Torch says it in several ways, the GPU's libraries in others."""
+    words = ("allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in str(error) for word in words)
+
+
+class OutOfMemoryError(UserError):
+    """The machine's memory or the GPU's is too small, alone or because others use it too."""
+
+    def __init__(self) -> None:
+        fix = "use a smaller training.batch, evaluation.samples, data.n or model.width"
+        super().__init__(f"memory: the run does not fit into it; {fix}")
+
+
+def check_device(device: str) -> None:
+    try:
+        kind = torch.device(device).type
+        available = kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
+        if available:
+            torch.empty(1, device=device)
+            return
+    except RuntimeError as error:
+        if is_memory_error(error):
+            raise
+    found = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+    raise SettingError("training.device", device, f"it is not there; use one of {', '.join(found)}")

@@ -1,0 +1,93 @@
+"""Same or not: which settings of a run differ, and a copy that goes on from its last checkpoint with others."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from twoclocks.core.config import build, flat
+from twoclocks.core.errors import UserError
+from twoclocks.runs.settings import RunSettings
+from twoclocks.store import files
+from twoclocks.store.artifacts import KINDS
+from twoclocks.store.lock import WriterLock, is_held
+from twoclocks.store.run_directory import RunDirectory
+
+# What a copy may change: its weights stay usable and its rows comparable.
+CHANGEABLE = (
+    "training.*",
+    "clocks.*",
+    "evaluation.steps",
+    "evaluation.first",
+    "evaluation.evaluations",
+    "evaluation.keep_weights",
+)
+
+
+def differences(old: RunSettings, new: RunSettings) -> dict[str, tuple[Any, Any]]:
+    """Dotted names of the settings that determine a run and differ, with both values."""
+    a, b = flat(old.identity()), flat(new.identity())
+    return {key: (a.get(key), b.get(key)) for key in {**a, **b} if a.get(key) != b.get(key)}
+
+
+def settings_of(directory: RunDirectory) -> RunSettings:
+    return build(RunSettings, directory.manifest()["settings"])
+
+
+def in_words(changed: dict[str, tuple[Any, Any]]) -> str:
+    return ", ".join(f"{key} is {old} there and {new} here" for key, (old, new) in changed.items())
+
+
+def fork_path(path: Path, settings: RunSettings) -> Path:
+    """Beside the original and named by its settings, so that the same command finds the same copy."""
+    return path.with_name(f"{path.name}-fork-{settings.key()[:8]}")
+
+
+def check_fork(source: RunDirectory, settings: RunSettings) -> None:
+    changed = differences(settings_of(source), settings)
+    fixed = {key: both for key, both in changed.items() if not any(fnmatch(key, free) for free in CHANGEABLE)}
+    if fixed:
+        raise UserError(
+            f"--fork: a copy keeps weights and measurements, but {in_words(fixed)}; "
+            f"it may change {', '.join(CHANGEABLE)}; for another run choose another --out"
+        )
+
+
+def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps: int) -> None:
+    """The run up to its last good checkpoint, in a folder that gets its name when it is complete."""
+    found = source.last_good()
+    if found is None:
+        raise UserError(f"--fork: {str(source.path)!r} has no good checkpoint to start from; choose another --out")
+    if found.step >= steps:
+        fix = f"its last checkpoint is that of step {found.step}; raise training.steps"
+        raise UserError(f"--fork: {str(source.path)!r} leaves nothing to train up to training.steps = {steps}: {fix}")
+    for left in target.parent.glob(f".{target.name}.*{files.PARTIAL}"):
+        if not is_held(left):  # of a copy that died
+            shutil.rmtree(left)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{files.PARTIAL}")
+    origin = {"path": str(source.path), "step": found.step, "settings": source.manifest()["settings"]}
+    copy = RunDirectory.create(partial, {**manifest, "forked_from": origin})
+    with WriterLock(partial):
+        copy_rows(source, copy, until=found.link)
+        copy.write_checkpoint(found.step, found.tensors)
+    with files.named_disk_errors(target):
+        files.disk.replace(partial, target)
+        files.sync_folder(target.parent)
+
+
+def copy_rows(source: RunDirectory, copy: RunDirectory, until: str) -> None:
+    """Rows with what was kept of them, and timings, up to the row with a link."""
+    entries, _ = source.journal.entries()
+    count = [source.journal.start, *(entry.link for entry in entries)].index(until)
+    for entry in entries[:count]:
+        step = int(entry.row["step"])
+        for kind in KINDS:
+            if kind in entry.row:
+                copy.artifacts[kind].put(step, source.artifacts[kind].intact(step, entry.row[kind]))
+        copy.journal.append(entry.row)
+    for timed in source.timings.rows():
+        if timed["step"] <= copy.journal.last_step:
+            copy.timings.append(timed)

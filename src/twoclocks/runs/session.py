@@ -1,0 +1,239 @@
+"""One attempt of a run: from where its directory stands to the end, or to the moment somebody stops it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twoclocks.core.config import flat
+from twoclocks.core.errors import UserError
+from twoclocks.monitor.monitor import Monitor
+from twoclocks.monitor.record import Look
+from twoclocks.runs.assembly import Experiment
+from twoclocks.store.files import DiskError
+from twoclocks.store.lock import LockedError, WriterLock
+from twoclocks.store.run_directory import RunDirectory, now
+from twoclocks.training.errors import DivergedError
+from twoclocks.training.stopping import StoppedError, StopRequest
+
+CHECKPOINT_SECONDS = 30.0  # what a crash may cost; a signal costs nothing
+
+log = logging.getLogger("twoclocks")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an observer learns while a run goes on."""
+
+    step: int
+    steps: int
+    loss: float  # mean since the last evaluation
+    metrics: dict[str, float] | None  # of the last evaluation; None before the first of this attempt
+    evaluated: bool  # whether this step was an evaluation
+    seconds_left: float
+    monitor: Monitor  # it knows all evaluations so far; ask it for its decision
+
+
+Observer = Callable[[Progress], None]
+
+
+class EarlyStop(Exception):  # noqa: N818 (it is no fault)
+    """The monitor says that training should end here."""
+
+
+def make_monitor(experiment: Experiment) -> Monitor:
+    """The monitor that everybody else uses, over this run's data."""
+    clocks = experiment.settings.clocks
+    return Monitor(experiment.train_rows, experiment.rule, clocks, policy=clocks.stop)
+
+
+def look_of(row: Mapping[str, float]) -> Look:
+    """What the monitor is told of an evaluation."""
+    trials = int(row["trials"])
+    copied, valid = (round(row[name] * trials) for name in ("sample_memorization", "sample_accuracy"))
+    gap = row["loss_held_out"] - row["loss_train"] if "loss_held_out" in row else None
+    return Look(int(row["step"]), copied, trials, valid, gap, row.get("loss_gap_error"))
+
+
+class Stopwatch:
+    """Time so far and time left: steps and evaluations are timed apart, since evaluations crowd at the start."""
+
+    def __init__(self, schedule: tuple[int, ...], steps: int, start: int = 0, before: float = 0.0) -> None:
+        self.begin, self.schedule, self.steps = time.perf_counter(), schedule, steps
+        self.start, self.before = start, before  # step and seconds at which earlier attempts ended
+        self.evaluating, self.evaluations = 0.0, 0
+
+    @property
+    def seconds(self) -> float:
+        """Of this attempt."""
+        return time.perf_counter() - self.begin
+
+    @property
+    def total(self) -> float:
+        """Of all attempts."""
+        return self.before + self.seconds
+
+    def evaluated(self, seconds: float) -> None:
+        self.evaluating += seconds
+        self.evaluations += 1
+
+    def left(self, step: int) -> float:
+        training = (self.seconds - self.evaluating) / max(step - self.start, 1) * (self.steps - step)
+        due = sum(later > step for later in self.schedule)
+        return training + due * self.evaluating / max(self.evaluations, 1)
+
+
+class Session:
+    """Trains an experiment into a directory that this process has locked."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        directory: RunDirectory,
+        lock: WriterLock,
+        stop: StopRequest,
+        observe: Observer,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.experiment, self.directory, self.lock, self.stop = experiment, directory, lock, stop
+        self.observe, self.checkpoint_seconds = observe, checkpoint_seconds
+        self.latest: dict[str, float] | None = None
+        self.attempts: list[dict[str, Any]] = directory.status().get("attempts", [])
+        self.resume()
+
+    def resume(self) -> None:
+        """Stand at the last good checkpoint, or at the start where there is none."""
+        found = self.directory.last_good()
+        known = self.directory.checkpoint_steps()
+        self.directory.rewind(found)
+        if found is not None:
+            try:
+                self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
+            except (RuntimeError, KeyError, ValueError) as error:
+                fix = "use the version of twoclocks that wrote it, or another --out"
+                raise UserError(f"{self.directory.path}: its checkpoint does not fit this network; {fix}") from error
+            self.describe_continuation(found.step)
+        elif known:
+            log.warning(f"{self.directory.path}: no checkpoint is intact; the run starts again at step 0")
+        settings, timed = self.experiment.settings, self.directory.timings.last
+        before = 0.0 if timed is None else timed.row["seconds"]
+        self.watch = Stopwatch(settings.schedule, settings.training.steps, self.step, before)
+        self.stored = time.monotonic()
+        here = {"process": os.getpid(), "host": socket.gethostname(), **self.experiment.environment()}
+        self.attempts = [*self.attempts, {"from_step": self.step, "began": now(), **here}]
+        self.set_status("running")
+        if found is None:
+            self.store()
+        self.monitor = make_monitor(self.experiment)
+        for row in self.directory.metrics():
+            self.monitor.record(look_of(row))
+
+    @property
+    def step(self) -> int:
+        return self.experiment.loop.step
+
+    def describe_continuation(self, step: int) -> None:
+        """What a person should know who continues a run: from where, and whether it stays the same to the last bit."""
+        before = self.directory.manifest()
+        here = self.experiment.environment()
+        old, new = (flat({key: at[key] for key in ("versions", "machine") if key in at}) for at in (before, here))
+        changed = {key: value for key, value in new.items() if old.get(key) != value}
+        path = self.directory.path
+        log.info(f"{path}: continues at step {step:,}")
+        if self.experiment.device.startswith("cuda"):
+            log.info(f"{path}: on a GPU a continued run is statistically, not bit for bit, the uninterrupted one")
+        elif changed:
+            words = ", ".join(f"{key} was {old.get(key)} and is {value}" for key, value in changed.items())
+            log.warning(f"{path}: {words}; the run continues statistically, not bit for bit, the same")
+
+    def set_status(self, status: str, **more: Any) -> None:
+        self.directory.set_status(status, seconds=self.watch.total, **more, attempts=self.attempts)
+
+    def store(self) -> None:
+        self.lock.check()
+        self.directory.write_checkpoint(self.step, self.experiment.state())
+        self.stored = time.monotonic()
+
+    def train(self) -> None:
+        reason: dict[str, Any] = {}
+        try:
+            self.check_policy()
+            self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
+        except EarlyStop as enough:
+            reason = {"reason": str(enough), "stopped_at": self.step}
+        except BaseException as error:
+            final = self.ended(error)
+            if final is error:
+                raise
+            raise final from error
+        self.directory.finish(seconds=self.watch.total, **reason, attempts=self.attempts)
+
+    def check_policy(self) -> None:
+        """End training where the monitor says so (``clocks.stop``), with a checkpoint of that step."""
+        if self.monitor.policy == "never" or self.monitor.last_step != self.step:  # it learned nothing new
+            return
+        decision = self.monitor.decision()
+        if decision.stop:
+            if self.step not in self.directory.checkpoint_steps():
+                self.store()
+            raise EarlyStop(f"clocks.stop = {self.monitor.policy}: {decision.reason}")
+
+    def on_evaluation(self, step: int, loss: float) -> None:
+        begin = self.watch.seconds
+        with self.stop.at_once():
+            row, kept = self.experiment.evaluate(step, loss)
+        self.lock.check()
+        written = {kind: self.directory.artifacts[kind].write(step, tensors) for kind, tensors in kept.items()}
+        self.directory.append_metrics(row, written)
+        took = self.watch.seconds - begin
+        self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
+        self.watch.evaluated(took)
+        self.latest = row
+        self.monitor.record(look_of(row))
+        if step == 0:  # no step leads to it
+            self.check_policy()
+        self.report(step, loss, evaluated=True)
+
+    def on_check(self, step: int, loss: float) -> None:
+        self.report(step, loss, evaluated=False)
+
+    def report(self, step: int, loss: float, evaluated: bool) -> None:
+        steps = self.experiment.settings.training.steps
+        self.observe(Progress(step, steps, loss, self.latest, evaluated, self.watch.left(step), self.monitor))
+
+    def on_step(self, step: int) -> None:
+        self.stop.check()
+        self.check_policy()
+        late = time.monotonic() - self.stored >= self.checkpoint_seconds
+        if late or step == self.experiment.settings.training.steps:
+            self.store()
+
+    def ended(self, error: BaseException) -> BaseException:
+        """The error to raise, after what can be saved is saved and the status says how the run ended."""
+        if isinstance(error, StoppedError):
+            try:
+                self.store()
+                error = StoppedError(error.by, self.step)
+            except DivergedError as worse:
+                error = worse
+        if isinstance(error, FloatingPointError | DivergedError):
+            error = DivergedError(self.step, kept=self.directory.checkpoint_steps()[-1])
+        if isinstance(error, LockedError):  # the directory is another's now
+            return error
+        if isinstance(error, DiskError):  # nothing more can be written; a run without a last word is unfinished
+            return error.noting(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
+        named = str(error) if isinstance(error, StoppedError | UserError) else f"{type(error).__name__}: {error}"
+        self.set_status(ending(error), reason=named)
+        return error
+
+
+def ending(error: BaseException) -> str:
+    """The status of a run that ended with an error: the model's, ours, or a person's wish."""
+    if isinstance(error, DivergedError):
+        return "diverged"
+    return "failed" if isinstance(error, Exception) else "interrupted"

@@ -1,0 +1,177 @@
+"""All settings of one run, section by section; each section lives with the component that reads it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from twoclocks.clocks.settings import ClockSettings
+from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting, to_mapping
+from twoclocks.core.errors import SettingError, UnknownNameError
+from twoclocks.core.registry import Registry
+from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
+from twoclocks.data.sets import check_size
+from twoclocks.evaluation.metrics import EvaluationSettings
+from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.objectives.base import OBJECTIVES, Objective
+from twoclocks.rules.base import RULES, Rule
+from twoclocks.training.loop import TrainingSettings
+from twoclocks.training.schedule import check_schedule, log_spaced, thinned
+
+DEFAULT_PRESET = "demo"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(Settings):
+    """The training set."""
+
+    n: int = setting(help="number of unique training samples", at_least=2)
+    seed: int = setting(0, "seed of the data sets, apart from the training's")
+    part: int = setting(0, "which of the disjoint training sets of this seed: 0, 1, …", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(Settings):
+    """Everything that determines a run."""
+
+    name: str = setting("run", "a label; letters, digits, dot, dash and underscore")
+    description: str = setting("", "one sentence for people")
+    rule: Rule = setting(help="what is true", registry=RULES)
+    data: DataSettings = setting(help="what is seen")
+    encoding: Encoding | None = setting(None, "how symbols are shown to the network", registry=ENCODINGS)
+    model: ModelSettings = setting(help="the network", registry=MODELS)
+    objective: Objective = setting(help="corruption, loss and sampler", registry=OBJECTIVES)
+    training: TrainingSettings = setting(help="the loop")
+    evaluation: EvaluationSettings = setting(EvaluationSettings(), help="what is measured, and when")
+    clocks: ClockSettings = setting(ClockSettings(), help="how the clocks are read")
+
+    def check(self) -> None:
+        check_name(self.name)
+        if self.encoding is None:
+            object.__setattr__(self, "encoding", default_encoding(self.objective.kind, self.rule))
+        self.check_fit()
+        object.__setattr__(self, "objective", self.objective.fitted(self.rule.symbols))
+        try:
+            check_size(self.rule, self.data.n, self.data.part)
+        except SettingError as error:
+            raise error.inside("data") from None
+        if self.training.distinct and self.training.batch > self.data.n:
+            fix = f"there are {self.data.n} training samples to be distinct; use at most that, or distinct: false"
+            raise SettingError("training.batch", self.training.batch, fix)
+        check_schedule(self.schedule, self.training.steps, at_least=self.clocks.sustain)
+        chances = self.rule.chance(), self.rule.copy_chance(self.data.n)
+        self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)
+
+    def check_fit(self) -> None:
+        """The encoding must be of the objective's kind of sample, the network made for its task, both for the rule."""
+        assert self.encoding is not None
+        self.check_part("encoding", self.encoding, ENCODINGS, "kind")
+        self.check_part("model", self.model, MODELS, "task")
+        try:
+            self.encoding.check_rule(self.rule)
+        except SettingError as error:
+            raise error.inside("encoding") from None
+        try:
+            self.model.check_shape(self.encoding.shape(self.rule))
+        except SettingError as error:
+            raise error.inside("model") from None
+
+    def check_part(self, section: str, part: Settings, registry: Registry[Any], what: str) -> None:
+        """Raise where a part and the objective differ in ``what``."""
+        here, needed = (getattr(each, what) for each in (part, self.objective))
+        if here != needed:
+            fitting = ", ".join(name for name, cls in registry.items() if getattr(cls, what) == needed)
+            others = ", ".join(name for name, cls in OBJECTIVES.items() if getattr(cls, what) == here)
+            objective = OBJECTIVES.name_of(self.objective)
+            fix = f"objective.name = {objective} needs {what} {needed!r}; use {fitting}, or the objective {others}"
+            raise SettingError(f"{section}.name", registry.name_of(part), fix)
+
+    def identity(self) -> dict[str, Any]:
+        """All settings but the labels: two runs with the same identity are the same run."""
+        return {key: value for key, value in to_mapping(self).items() if key not in ("name", "description")}
+
+    def digest(self) -> str:
+        """SHA-256 of the identity, the same on every machine."""
+        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
+
+    def key(self) -> str:
+        """The first 16 letters of the digest, for names of folders."""
+        return self.digest()[:16]
+
+    @property
+    def schedule(self) -> tuple[int, ...]:
+        """The steps at which the run is evaluated."""
+        chosen = self.evaluation
+        if chosen.steps is not None:
+            return chosen.steps
+        return log_spaced(chosen.first, self.training.steps, chosen.evaluations)
+
+    @property
+    def weight_steps(self) -> tuple[int, ...]:
+        """The evaluations at which weights are stored for good."""
+        return thinned(self.schedule, self.evaluation.keep_weights)
+
+
+def check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+        fix = "it names a folder and is not a path; use letters, digits, dot, dash and underscore"
+        raise SettingError("name", name, fix)
+
+
+def preset_names() -> list[str]:
+    folder = files("twoclocks") / "presets"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The mapping of a preset or of a YAML file; its ``base`` is the preset, or the file beside it, that it changes."""
+    if name in preset_names():
+        path = Path(str(files("twoclocks") / "presets" / f"{name}.yaml"))
+    elif name.endswith((".yaml", ".yml")):
+        path = beside / name
+    else:
+        raise UnknownNameError("preset", name, preset_names())
+    if path in below:
+        raise SettingError("base", name, "the files name each other in a circle; remove one base")
+    mapping = read_yaml(path)
+    base = mapping.pop("base", None)
+    if base is None:
+        return mapping
+    if not isinstance(base, str):
+        raise SettingError("base", base, f"use a YAML file or one of {', '.join(preset_names())}")
+    return merge(read_preset(base, path.parent, (*below, path)), mapping)
+
+
+def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
+    """Settings of a preset or YAML file with overrides: command-line words, or a mapping with nested or dotted keys.
+
+    A run is called like its preset, or, where a preset's rule is replaced, also like the rule; without a preset the
+    default one is changed, and the run is called like its rule.
+
+    >>> load_settings("demo", ["--data.n", "32"]).data.n
+    32
+    >>> load_settings(overrides=["--rule.name", "sudoku", "--encoding", "one_hot"]).name
+    'sudoku'
+    """
+    change = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    base = read_preset(preset if preset is not None else DEFAULT_PRESET)
+    return build_settings(base, change, [Path(preset).stem] if preset is not None else [])
+
+
+def build_settings(base: Mapping[str, Any], change: Mapping[str, Any], words: Sequence[str] = ()) -> RunSettings:
+    """A preset's mapping with a change laid over it; ``words`` name the run where nothing else does."""
+    mapping = merge(base, change)
+    settings = build(RunSettings, mapping)
+    rule = RULES.name_of(settings.rule)
+    replaced = isinstance(base.get("rule"), Mapping) and base["rule"].get("name") != rule
+    if replaced and "description" not in change:  # it spoke of another rule
+        settings = replace(settings, description="")
+    if "name" in mapping:
+        return settings
+    return replace(settings, name="-".join([*words, rule] if replaced or not words else words))

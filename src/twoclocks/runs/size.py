@@ -1,0 +1,42 @@
+"""What a run will take on disk, known before it begins."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import torch
+
+from twoclocks.models.base import ModelSettings
+from twoclocks.runs.settings import RunSettings
+from twoclocks.store.checkpoints import KEEP
+
+ROW_BYTES = 4096  # more than a row of metrics, or of timings, takes
+
+
+class Size(NamedTuple):
+    """Bytes."""
+
+    weights: int  # of one network
+    kept_weights: int  # of all weights that stay for dissection
+    whole: int  # of the run, at its largest
+
+
+def size_of(settings: RunSettings) -> Size:
+    assert settings.encoding is not None
+    weights = weight_bytes(settings.model, settings.encoding.shape(settings.rule), settings.rule.symbols)
+    kept = weights * len(settings.weight_steps)
+    entry = 1 if settings.rule.symbols <= 256 else 4
+    sample = math.prod(settings.rule.shape) * entry + 8
+    samples = min(settings.evaluation.keep_samples, settings.evaluation.samples) * sample
+    checkpoints = (KEEP + 1) * 3 * weights  # with Adam's two moments
+    return Size(weights, kept, checkpoints + kept + len(settings.schedule) * (samples + 2 * ROW_BYTES))
+
+
+@cache
+def weight_bytes(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> int:
+    """The network is built without memory for its weights, so the largest takes no longer than the smallest."""
+    with torch.device("meta"):
+        network = model.build(shape, symbols)
+    return sum(value.numel() * value.element_size() for value in network.state_dict().values())

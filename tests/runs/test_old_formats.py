@@ -1,0 +1,52 @@
+"""Run directories that earlier versions wrote (tests/fixtures) are read, reported, verified and continued."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twoclocks as tc
+from twoclocks.runs import run
+from twoclocks.store import verify_tree
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A copy of format 2: one finished run, and one that was stopped at step 66 of the same 600."""
+    shutil.copytree(FIXTURES, tmp_path / "old")
+    return tmp_path / "old"
+
+
+def test_a_finished_run_of_format_2_says_what_it_said_when_it_was_written(old: Path) -> None:
+    found = tc.load_run(old / "format-2")
+    columns = found.metrics()
+    assert columns["sample_accuracy"][[0, 5, -1]].tolist() == [0.177734375, 0.9296875, 0.970703125]
+    assert columns["sample_memorization"][-1] == 0.240234375 and columns["trials"][-1] == 512
+    clocks = found.clocks()
+    assert str(clocks) == "open from 48, no end seen" and (clocks.rule.lower, clocks.rule.upper) == (26, 48)
+    series = found.series()
+    assert [series.copied[-1], series.valid[-1] if series.valid else None] == [123, 497]
+    assert [attempt["from_step"] for attempt in found.status["attempts"]] == [0]
+    decoded, outcome = found.samples(600)
+    assert len(decoded.symbols) == 32 and int(outcome.valid.sum()) > 25
+    assert all(one.intact for one in verify_tree(old))
+
+
+def test_a_stopped_run_of_format_2_goes_on_as_the_finished_one_did(old: Path) -> None:
+    whole, stopped = tc.load_run(old / "format-2"), tc.load_run(old / "format-2-unfinished")
+    before = stopped.metrics()
+    done = run(replace(stopped.settings, description="continued"), stopped.path)
+    after, expected = done.metrics(), whole.metrics()
+    assert [attempt["from_step"] for attempt in done.status["attempts"]] == [0, 66]
+    assert after["step"].tolist() == expected["step"].tolist()
+    for name, values in before.items():
+        assert np.array_equal(after[name][: len(values)], values, equal_nan=True), name
+    next_row = len(before["step"])
+    assert after["loss"][next_row] == pytest.approx(expected["loss"][next_row], rel=1e-3)
+    assert after["trials"].tolist() == [512] * len(after["step"])
