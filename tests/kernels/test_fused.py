@@ -41,7 +41,7 @@ CASES = [
 ]
 
 
-def inputs(name: str, shape: tuple[int, ...], symbols: int, n: int = 5) -> tuple[Tensor, ...]:
+def inputs(name: str, shape: tuple[int, ...], symbols: int, n: int = 3) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(1)
     if name.startswith("gpt"):
         tokens = torch.randint(symbols, (n, *shape), generator=generator)
@@ -60,9 +60,9 @@ def gradients(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, di
 
 
 def twins(
-    name: str, shape: tuple[int, ...], symbols: int, dtype: torch.dtype, width: int = 48
+    name: str, shape: tuple[int, ...], symbols: int, dtype: torch.dtype, width: int = 32, depth: int = 2
 ) -> tuple[nn.Module, nn.Module]:
-    plain = randomised(models.create(name, width=width, depth=2, heads=width // 16), shape, symbols).to(DEVICE)
+    plain = randomised(models.create(name, width=width, depth=depth, heads=width // 16), shape, symbols).to(DEVICE)
     fused = copy.deepcopy(plain)
     fused.fused = TritonForm(fused, dtype)
     return plain, fused
@@ -162,14 +162,15 @@ def test_corruption_is_the_textbooks() -> None:
 def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[Tensor, PlainStep]:
     """Weights after three steps of a small network."""
     preset = {"dit": "demo", "gpt": "demo-gpt"}[name]
-    small = {"model": {"width": 32, "depth": 1, "heads": 2}, "training.batch": 4, "training.kernels": "plain"}
-    made = Experiment(load_settings(preset, {**small, "training.threads": 1, "training.device": DEVICE}))
+    small = {"model": {"width": 16, "depth": 1, "heads": 1}, "training.batch": 3, "training.kernels": "plain"}
+    short = {"rule.length": 12, "data.n": 4, "clocks.memory_threshold": 0.3}
+    made = Experiment(load_settings(preset, {**small, **short, "training.threads": 1, "training.device": DEVICE}))
     if fused:
         made.network.fused = TritonForm(made.network, torch.float32)
         made.objective = fused_objective(made.objective)
         made.optimizer = make_optimizer(made.network, made.settings.training)
     parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows)
-    step = PlainStep(*parts, 4, made.loop.generator, made.loop.loss_sum)
+    step = PlainStep(*parts, 3, made.loop.generator, made.loop.loss_sum)
     for _ in range(dry_runs):
         made.dry_run()
     for number in range(3):
@@ -226,11 +227,11 @@ def test_adams_state_passes_to_a_fresh_one_and_an_empty_one_clears_it() -> None:
 
 
 def test_sums_over_tokens_follow_the_number_of_samples() -> None:
-    plain, fused = twins("gpt", (10,), 2, torch.float32)
-    for n in (6, 2, 6):
+    plain, fused = twins("gpt", (4,), 2, torch.float32, depth=1)
+    for n in (3, 1, 3):
         for network in (plain, fused):
             network.zero_grad(set_to_none=True)
-        given = inputs("gpt", (10,), 2, n)
+        given = inputs("gpt", (4,), 2, n)
         (_, slopes), (_, slopes_fused) = gradients(plain, given), gradients(fused, given)
         assert all(difference(slopes_fused[key], slope) < 1e-2 for key, slope in slopes.items())
 
