@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 from twoclocks.clocks.change_point import change_point
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
+from twoclocks.clocks.series import Series
 from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
@@ -23,20 +23,6 @@ POLICIES: dict[str, str] = {
     "caution": "stop as soon as copies above the threshold can no longer be excluded",
 }
 PLAIN = 0.95  # confidence with which samples must suffice where the clocks themselves use no bounds
-
-
-@dataclass(frozen=True)
-class Series:
-    """What was counted at every evaluation of a run, or so far."""
-
-    steps: Numbers
-    trials: Numbers
-    copied: Numbers
-    valid: Numbers | None = None  # None where no rule is known
-    gaps: Numbers | None = None  # loss on held-out minus loss on training samples
-    gap_errors: Numbers | None = None  # None: not known, and then the gap's onset has no bounds
-    parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
-    copies: str = "copies"  # what was counted as one, in words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.data.encodings import Encoding
-from twoclocks.evaluation.metrics import Outcome
+from twoclocks.evaluation.samples import Outcome
 from twoclocks.rules.base import Rule
 
 State = Literal["between", "broken", "valid-new", "memorized"]

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from twoclocks.evaluation import SampleAccuracy, SampleMemorization
 from twoclocks.runs.load import Run
 from twoclocks.runs.session import Observer, Progress
 from twoclocks.runs.settings import RunSettings
@@ -58,7 +59,7 @@ def numbers(progress: Progress) -> str:
     """Loss, validity and copies of the last evaluation, and the time left."""
     words = f"loss {progress.loss:.3f}"
     if progress.metrics is not None:
-        valid, copied = progress.metrics["sample_accuracy"], progress.metrics["sample_memorization"]
+        valid, copied = progress.metrics[SampleAccuracy.name], progress.metrics[SampleMemorization.name]
         words += f"  valid {valid:.1%}  copies {copied:.1%}"
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     return f"{words}  {minutes}:{seconds:02d} left"

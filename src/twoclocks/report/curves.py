@@ -11,8 +11,10 @@ import numpy as np
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
+from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
 from twoclocks.report.theme import light, style
+from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN
 from twoclocks.runs.load import Columns, Run
 
 LETTER = 0.017  # width of a letter of a milestone's label, in parts of the axis
@@ -75,15 +77,15 @@ def curves_data(run: Run) -> CurvesInfo:
     every, settings = run.metrics(), run.settings
     columns = {name: values[every["step"] > 0] for name, values in every.items()}  # a log axis has no place for step 0
     fractions = [
-        Curve("valid (rule accuracy)", "rule", columns["sample_accuracy"]),
-        Curve("copies of training samples", "memory", columns["sample_memorization"]),
-        Curve("valid and new", "new", columns["valid_new"], "--"),
+        Curve("valid (rule accuracy)", "rule", columns[SampleAccuracy.name]),
+        Curve("copies of training samples", "memory", columns[SampleMemorization.name]),
+        Curve("valid and new", "new", columns[ValidNew.name], "--"),
     ]
-    loosest = f"invalid_{max(settings.evaluation.quantization):g}"
+    loosest = Invalid.column(max(settings.evaluation.quantization))
     if (columns[loosest] > 0).any():
         fractions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
     fractions += part_curves(run, columns)
-    chance_valid, chance_copy = run.metric("sample_accuracy"), run.metric("sample_memorization")
+    chance_valid, chance_copy = run.metric(SampleAccuracy.name), run.metric(SampleMemorization.name)
     chances = (
         Level(f"validity by chance {chance_valid.chance_cube:.2g}", "rule", chance_valid.chance_cube or 0.0),
         Level(f"copies by chance {chance_copy.chance_rule:.2g}", "memory", chance_copy.chance_rule or 0.0),
@@ -94,20 +96,18 @@ def curves_data(run: Run) -> CurvesInfo:
         Level("memory threshold", "memory", clocks.memory.threshold or 0.0),
     )
     names = {
-        "train": ("training set", "memory", "-"),
-        "held_out": ("valid, unseen", "new", "-"),
-        "cube": ("uniform symbols", "muted", ":"),
+        LOSS_TRAIN: ("training set", "memory", "-"),
+        LOSS_HELD_OUT: ("valid, unseen", "new", "-"),
+        LOSS_CUBE: ("uniform symbols", "muted", ":"),
     }
     losses = tuple(
-        Curve(label, colour, columns[f"loss_{split}"], dash)
-        for split, (label, colour, dash) in names.items()
-        if f"loss_{split}" in columns
+        Curve(label, colour, columns[name], dash) for name, (label, colour, dash) in names.items() if name in columns
     )
     return CurvesInfo(
         f"{run.label}: {run.title}",
         columns["step"],
         tuple(fractions),
-        columns["valid_new"],
+        columns[ValidNew.name],
         chances,
         thresholds,
         losses,
@@ -132,7 +132,7 @@ def part_curves(run: Run, columns: Columns) -> list[Curve]:
         return []
     named = zip(kinds, cycle(PART_DASHES), strict=False)
     return [
-        Curve(f"valid {pieces_named(kind)}", "rule", columns[f"{kind}_accuracy"], dash, width=1.1)
+        Curve(f"valid {pieces_named(kind)}", "rule", columns[PartAccuracy.column(kind)], dash, width=1.1)
         for kind, dash in named
     ]
 

@@ -13,7 +13,7 @@ from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.dissection import VIEWS
-from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
+from twoclocks.evaluation import EvaluationSettings, Evaluator
 from twoclocks.models.base import MODELS, parameter_count
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.rules.base import RULES
@@ -101,16 +101,16 @@ def metric_rows() -> Rows:
             continue
         rule = RULES.create(name, **examples[0])
         train = training_set(rule, 4096)
-        for metric in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).metrics():
+        for column in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).columns():
             row = {
-                "metric": metric.name,
-                "what it is": metric.about,
-                "direction": metric.direction,
-                "chance (rule)": "" if metric.chance_rule is None else f"{metric.chance_rule:.3g}",
-                "chance (cube)": "" if metric.chance_cube is None else f"{metric.chance_cube:.3g}",
+                "metric": column.name,
+                "what it is": column.about,
+                "direction": column.direction,
+                "chance (rule)": "" if column.chance_rule is None else f"{column.chance_rule:.3g}",
+                "chance (cube)": "" if column.chance_cube is None else f"{column.chance_cube:.3g}",
                 "for": name,
             }
-            rows.setdefault(metric.name, row)
+            rows.setdefault(column.name, row)
     return list(rows.values())
 
 

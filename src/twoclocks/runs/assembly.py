@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from twoclocks.core.config import to_mapping
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
-from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.models.base import parameter_count
 from twoclocks.objectives.base import sample
+from twoclocks.runs.columns import LOSS, LOSS_GAP_ERROR, STEP, loss_column
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.capture import Captured
@@ -135,7 +136,7 @@ class Experiment:
     def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, dict[str, Tensor]]]:
         """The metrics row of a step and what is kept of it, by kind; draws from streams of its own only."""
         decoded = self.encoding.decode(self.rule, self.sample())
-        row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
+        row: dict[str, float] = {STEP: step, LOSS: loss, **self.evaluator.row(decoded)}
         row |= self.losses()
         keep = self.settings.evaluation.keep_samples
         kind = torch.uint8 if self.rule.symbols <= 256 else torch.int32
@@ -153,13 +154,13 @@ class Experiment:
             # The same noise at every step and for every split: differences are the model's.
             generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
             found[name] = self.objective.loss(self.network, rows, generator).double()
-        row = {f"loss_{name}": float(values.mean()) for name, values in found.items()}
+        row = {loss_column(name): float(values.mean()) for name, values in found.items()}
         for name, value in row.items():
             if not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value}")
         if "held_out" in found and len(found["train"]) > 1:
             gaps = found["held_out"] - found["train"]
-            row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps)))
+            row[LOSS_GAP_ERROR] = float(gaps.std() / math.sqrt(len(gaps)))
         return row
 
     def weights(self) -> dict[str, Tensor]:
@@ -207,5 +208,5 @@ class Experiment:
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),
-            "metrics": [asdict(metric) for metric in self.evaluator.metrics()],
+            "metrics": [asdict(column) for column in self.evaluator.columns()],
         }

@@ -6,15 +6,17 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.clocks.series import Look
 from twoclocks.core.config import flat
+from twoclocks.core.counts import Row, values_of
 from twoclocks.core.errors import UserError
 from twoclocks.monitor.monitor import Monitor
-from twoclocks.monitor.record import Look
 from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.columns import clock_columns
 from twoclocks.store.files import DiskError
 from twoclocks.store.lock import LockedError, WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
@@ -50,14 +52,6 @@ def make_monitor(experiment: Experiment) -> Monitor:
     """The monitor that everybody else uses, over this run's data."""
     clocks = experiment.settings.clocks
     return Monitor(experiment.train_rows, experiment.rule, clocks, policy=clocks.stop)
-
-
-def look_of(row: Mapping[str, float]) -> Look:
-    """What the monitor is told of an evaluation."""
-    trials = int(row["trials"])
-    copied, valid = (round(row[name] * trials) for name in ("sample_memorization", "sample_accuracy"))
-    gap = row["loss_held_out"] - row["loss_train"] if "loss_held_out" in row else None
-    return Look(int(row["step"]), copied, trials, valid, gap, row.get("loss_gap_error"))
 
 
 class Stopwatch:
@@ -111,6 +105,7 @@ class Session:
         found = self.directory.last_good()
         known = self.directory.checkpoint_steps()
         self.directory.rewind(found)
+        self.directory.upgrade()
         if found is not None:
             try:
                 self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
@@ -131,7 +126,11 @@ class Session:
             self.store()
         self.monitor = make_monitor(self.experiment)
         for row in self.directory.metrics():
-            self.monitor.record(look_of(row))
+            self.show_monitor(row)
+
+    def show_monitor(self, row: Row) -> None:
+        """Give the monitor the counts of an evaluation; it decides when it is asked."""
+        self.monitor.record(Look.from_row(row, clock_columns(self.experiment.rule)))
 
     @property
     def step(self) -> int:
@@ -193,8 +192,8 @@ class Session:
         took = self.watch.seconds - begin
         self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
         self.watch.evaluated(took)
-        self.latest = row
-        self.monitor.record(look_of(row))
+        self.latest = values_of(row)
+        self.show_monitor(row)
         if step == 0:  # no step leads to it
             self.check_policy()
         self.report(step, loss, evaluated=True)

@@ -17,7 +17,7 @@ from twoclocks.core.errors import SettingError, UnknownNameError
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
-from twoclocks.evaluation.metrics import EvaluationSettings
+from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.models.base import MODELS, ModelSettings
 from twoclocks.objectives.base import OBJECTIVES, Objective
 from twoclocks.rules.base import RULES, Rule

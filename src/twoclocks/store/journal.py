@@ -1,9 +1,10 @@
-"""Rows that are only ever appended, one a step, each linked to all rows before it."""
+"""Rows that are only ever appended, one per step, each linked to all rows before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -84,3 +85,20 @@ class Journal:
     def last_step(self) -> int:
         """Step of the last row; -1 before the first."""
         return -1 if self.last is None else int(self.last.row["step"])
+
+
+class ReadOnceJournal(Journal):
+    """A journal that reads its file at the first use and never again; nothing can be appended."""
+
+    @cached_property
+    def known(self) -> tuple[list[Entry], str | None]:
+        return super().entries()
+
+    def entries(self) -> tuple[list[Entry], str | None]:
+        return self.known
+
+    def begin(self, count: int) -> None:
+        raise TypeError(f"{self.path}: was opened for reading only")
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        raise TypeError(f"{self.path}: was opened for reading only")

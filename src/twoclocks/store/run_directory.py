@@ -2,7 +2,7 @@
 
 manifest.json                       settings, versions, device, chance levels; written once
 status.json                         running, finished, interrupted, …; and who wrote when
-metrics.jsonl                       one row an evaluation, a function of the settings alone
+metrics.jsonl                       one row per evaluation, a function of the settings alone
 timings.jsonl                       what those evaluations took, a property of the machine
 checkpoints/                        the last two
 samples/step-000001000.safetensors  decoded samples of an evaluation
@@ -26,12 +26,13 @@ from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS, Artifacts
 from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing
 from twoclocks.store.checksums import START, DamagedError, decode_document, encode_document, parse
-from twoclocks.store.journal import Journal
+from twoclocks.store.journal import Journal, ReadOnceJournal
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 2
+FORMAT = 3  # 2 stored proportions as floats, 3 stores their hits; rows say themselves which they are
+READABLE = (2, FORMAT)
 FOLDERS = ("checkpoints", "samples")
 DERIVED = "dissection"  # a cache: whatever lies in it can be computed anew
 PLACES = dict.fromkeys((*FOLDERS, *KINDS, DERIVED))  # all folders that a run may have, in order
@@ -93,13 +94,19 @@ class RunDirectory:
         data = files.read(path)
         try:
             version = parse(data).get("format")
-            if isinstance(version, int) and version != FORMAT:  # an older one need not be sealed as ours are
-                found = f"has format {version}, this version reads {FORMAT}"
+            if isinstance(version, int) and version not in READABLE:  # an older one need not be sealed as ours are
+                found = f"has format {version}, this version reads {' and '.join(map(str, READABLE))}"
                 raise UserError(f"{self.path}: {found}; use the version that wrote it")
             return decode_document(data)
         except DamagedError as error:
             fix = "restore it, or remove the folder and run again"
             raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
+
+    def upgrade(self) -> None:
+        """Let the manifest say the current format, before rows are appended that an earlier version cannot read."""
+        manifest = self.manifest()
+        if manifest["format"] != FORMAT:
+            files.write_atomic(self.path / "manifest.json", encode_document({**manifest, "format": FORMAT}))
 
     def status(self) -> dict[str, Any]:
         """What is known of the writing; a status that is damaged says nothing, so the run counts as unfinished."""
@@ -203,6 +210,14 @@ class RunDirectory:
     def read_artifact(self, kind: str, step: int) -> dict[str, Tensor]:
         """What was kept at an evaluation; a damaged file is refused."""
         return self.artifacts[kind].read(step, self.artifact_steps(kind).get(step))
+
+
+class Snapshot(RunDirectory):
+    """A run directory that is only read; its rows are read at the first use and never again."""
+
+    @cached_property
+    def journal(self) -> Journal:
+        return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"])
 
 
 def refuse_links(path: Path) -> None:
