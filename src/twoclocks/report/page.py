@@ -80,6 +80,7 @@ def write_report(
 
     path = Path(path)
     check_page(path)
+    runs = [run.reading() for run in runs]
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
     together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
     page = render(chapters, together)
@@ -98,6 +99,7 @@ def check_page(path: Path) -> None:
 
 
 def chapter(run: Run, number: int, seen: Dissection | None = None) -> Chapter:
+    run = run.reading()
     info = curves_data(run)
     figure = themed_svg(draw_curves([info]), salt=f"run{number}")
     onsets, controls = ([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run)))

@@ -13,6 +13,8 @@ from twoclocks.runs.load import Run
 
 
 def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
+    """The result of a run as plain values; ``controls`` adds what local statistics alone would score."""
+    run = run.reading()
     columns, settings = run.metrics(), run.settings
     found = {"controls": [asdict(one) for one in run_controls(run)]} if controls else {}
     return {

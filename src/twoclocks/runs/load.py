@@ -140,6 +140,9 @@ class RunReading(Run):
     def _clocks(self) -> Clocks:
         return super().clocks()
 
+    def reading(self) -> RunReading:
+        return self
+
     def metrics(self) -> Columns:
         return self._columns
 
