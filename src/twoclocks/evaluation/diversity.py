@@ -1,6 +1,6 @@
 """Metrics of diversity: how many valid and new samples differ, how much they cover, the entropy of their pieces.
 
-Chance levels are those of samples that are uniform over what the rule can draw outside the training set.
+Chance levels hold for samples that are uniform over all that the rule can draw outside the training set.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from twoclocks.evaluation.copies import flat_rows, packed
 from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, Value, pieces_named
 from twoclocks.evaluation.samples import Reference, Samples
 
-LARGEST = 1 << 1000  # a larger number of contents does not fit a float, and no number of samples can tell it from this
-MILLER_MADOW = 0.5 / math.log(2)  # bits that observed shares lack, for each content but one and each 1/draws
+LARGEST = 1 << 1000  # larger numbers of contents do not fit a float, and no number of samples shows a difference
+MILLER_MADOW = 0.5 / math.log(2)  # bias of the entropy in bits, times draws, for each content but the first
 REPEATS = 64  # evaluations at most over which an estimated chance level is averaged
 
 
@@ -41,13 +41,13 @@ class DistinctNew(Metric):
         return [
             Column(
                 name=self.name,
-                about="different ones among the valid and new samples, as a fraction of these",
+                about="different samples among the valid and new ones, as a proportion of these",
                 direction="higher is better",
                 chance_rule=None if not self.room else expected_distinct(self.room, draws),
             ),
             Column(
                 name=self.coverage,
-                about="different valid and new samples, as a fraction of all that is left for the rule to draw",
+                about="different valid and new samples, as a proportion of all valid ones outside the training set",
                 direction="higher is better",
                 chance_rule=None if not self.room else expected_coverage(self.room, draws),
             ),
@@ -90,7 +90,7 @@ class PartEntropy(Metric):
         return [
             Column(
                 name=self.column(kind),
-                about=f"entropy of the {pieces_named(kind)} of valid and new samples, as a fraction of uniform ones'",
+                about=f"entropy of the {pieces_named(kind)} of valid and new samples, relative to that of uniform ones",
                 direction="higher is better",
                 chance_rule=chance(kind) if round(expected_new(self.reference)) else None,
             )
@@ -101,12 +101,12 @@ class PartEntropy(Metric):
         return {self.column(kind): self.entropy(kind, samples.parts[kind], samples.new) for kind in self.contents}
 
     def entropy(self, kind: str, pieces: Tensor, new: Tensor) -> Tensor:
-        """Entropy of the pieces (n, pieces, entries) of the new samples, as a fraction of that of uniform ones."""
+        """Entropy of the pieces (n, pieces, entries) of the new samples, relative to that of uniform ones."""
         chosen = new[:, None].expand(pieces.shape[:2]).flatten()
         return entropy(tally(pieces.flatten(0, 1), chosen, self.rule.symbols)) / math.log2(self.contents[kind])
 
     def uniform_chance(self, kind: str) -> float:
-        """Expectation where a piece of a true sample is uniform: the training set takes away what it holds.
+        """Expected entropy where a piece of a true sample is uniform and training rows are left out.
 
         Contents that stand v times in the training set's pieces stand (pieces·support/contents − v) times in those of
         all other samples. Pieces count as independent of each other.
@@ -124,7 +124,7 @@ class PartEntropy(Metric):
         return expected_entropy(round(expected_new(self.reference) * width), groups) / math.log2(contents)
 
     def estimated_chance(self) -> Callable[[str], float | None]:
-        """Mean over evaluations of true samples, where pieces are not uniform."""
+        """Mean entropy over evaluations of true samples, where pieces are not uniform."""
         reference, samples = self.reference, self.reference.settings.samples
         rows = self.rule.sample(max(CHANCE_SAMPLES, samples), seed=0).to(reference.train.device)
         evaluations = [(self.rule.parts(some), ~reference.copies.found(some)) for some in rows.split(samples)[:REPEATS]]
@@ -142,9 +142,9 @@ def expected_new(reference: Reference) -> float:
 
 
 def tally(rows: Tensor, chosen: Tensor, symbols: int) -> Tensor:
-    """How often each different row (n, entries) is there among the chosen (n,): int64 (n,), zeros behind and between.
+    """How often each different row (n, entries) occurs among the chosen ones (n,): int64 (n,), filled up with zeros.
 
-    Rows are sorted word by word, so that equal ones are neighbours, and nothing waits for how many differ.
+    Rows are sorted word by word, so that equal ones are neighbours; the host never waits for how many differ.
 
     >>> tally(torch.tensor([[1, 0], [0, 1], [1, 0]]), torch.tensor([True, False, True]), symbols=2)
     tensor([2, 0, 0])
@@ -160,7 +160,7 @@ def tally(rows: Tensor, chosen: Tensor, symbols: int) -> Tensor:
 
 
 def entropy(counts: Tensor) -> Tensor:
-    """Entropy in bits from counts (n,): that of the observed shares, corrected as by Miller and Madow; NaN of none."""
+    """Entropy in bits from counts (n,), with the correction of Miller and Madow; NaN where all counts are 0."""
     values = counts.double()
     total, seen = values.sum(), (counts > 0).sum().double()
     plain = torch.log2(total) - torch.xlogy(values, values).sum() / (total * math.log(2))
@@ -168,14 +168,14 @@ def entropy(counts: Tensor) -> Tensor:
 
 
 def expected_coverage(room: int, draws: float) -> float:
-    """Expected fraction of ``room`` equally likely things that so many draws reach: 1 − (1 − 1/room)^draws."""
+    """Expected proportion of ``room`` equally likely things that so many draws reach: 1 − (1 − 1/room)^draws."""
     if room == 1:
         return float(draws > 0)
     return -math.expm1(draws * math.log1p(-1 / room))
 
 
 def expected_distinct(room: int, draws: float) -> float | None:
-    """Expected number of different ones among draws of ``room`` equally likely things, for each draw; None of none."""
+    """Expected number of different things per draw, among ``room`` equally likely ones; None without draws."""
     share = draws * (1 / room)
     if not share:  # no draws, or more room than a float can hold
         return 1.0 if draws else None
@@ -183,7 +183,7 @@ def expected_distinct(room: int, draws: float) -> float | None:
 
 
 def expected_entropy(draws: int, groups: list[tuple[int, float]]) -> float:
-    """Expectation of ``entropy`` over independent draws; a group is (contents, the probability of each of them)."""
+    """Expected ``entropy`` of independent draws; a group is (number of contents, probability of each of them)."""
     repeats = seen = 0.0
     for contents, probability in groups:
         mean = draws * probability

@@ -1,4 +1,4 @@
-"""A run read back from disk: the same numbers that the command line prints."""
+"""Runs read back from disk, with the numbers that the command line prints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Columns = dict[str, npt.NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory with its meaning: settings, metrics, clocks, stored samples."""
+    """A run directory with its settings, metrics, clocks and stored samples."""
 
     path: Path
 
@@ -47,7 +47,7 @@ class Run:
 
     @property
     def status(self) -> dict[str, Any]:
-        """How far the writing is: ``status`` in a word, ``reason``, ``seconds`` and ``attempts``."""
+        """How far the run is: ``status`` in one word, ``reason``, ``seconds`` and ``attempts``."""
         return self.directory.status()
 
     @cached_property
@@ -56,13 +56,13 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Its name, with that of its folder where they differ: cells of a sweep and forks share a name."""
+        """Its name, with that of its folder where they differ, since cells of a sweep and forks share a name."""
         name, folder = self.settings.name, self.path.absolute().name
         return name if folder == name else f"{name} · {folder}"
 
     @property
     def title(self) -> str:
-        """The model in words, such as ``DiT 64×3`` for width and depth."""
+        """The model with its width and depth, such as ``DiT 64×3``."""
         return self.settings.model.title
 
     def rows(self) -> list[dict[str, float]]:
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def copy_chance(self) -> float:
-        """How often a sample of the rule's own generator is a copy."""
+        """The probability that a sample of the rule's own generator is a copy."""
         return self.settings.rule.copy_chance(self.settings.data.n)
 
     @cached_property
@@ -114,7 +114,7 @@ class Run:
         return Evaluator(rule, train, self.settings.evaluation, holdout_set(rule, train, data.seed))
 
     def samples(self, step: int) -> tuple[Decoded, Outcome]:
-        """The samples stored at an evaluation and what became of each."""
+        """The samples stored at an evaluation, and which of them are valid and which are copies."""
         stored = self.directory.read_artifact("samples", step)
         decoded = Decoded(stored["symbols"].long(), stored["distance"])
         return decoded, self.evaluator.judge(decoded)

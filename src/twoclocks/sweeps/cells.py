@@ -1,4 +1,4 @@
-"""Where a cell stands, read off its folder: a sweep keeps no state of its own that could disagree with its runs."""
+"""The status of a cell, read from its run directory: a sweep stores no state that could disagree with its runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cell_path(root: Path, cell: Cell) -> Path:
 
 
 def cell_status(path: Path) -> CellStatus:
-    """What the run directory of a cell says."""
+    """The status of a cell from its run directory."""
     try:
         directory = RunDirectory(path)
         if not directory.begun:
@@ -49,7 +49,7 @@ def cell_status(path: Path) -> CellStatus:
 
 
 def last_step(path: Path) -> int:
-    """Of the last evaluation; a look at the end of a file that somebody may be writing."""
+    """The step of the last evaluation, from the end of a file that may still be written."""
     try:
         with (path / "timings.jsonl").open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - 1024))
@@ -60,7 +60,7 @@ def last_step(path: Path) -> int:
 
 
 def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
-    """One row of the table: where the cell stands, its clocks as intervals, and all its settings."""
+    """One row of the table: the status of the cell, its clocks as intervals, and all its settings."""
     path = cell_path(root, cell)
     row: dict[str, Any] = {"cell": cell.key, **vars(found)}
     run = RunReading(path)
