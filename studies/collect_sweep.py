@@ -11,25 +11,19 @@ from typing import Any
 
 from twoclocks.papers.recipe import common
 from twoclocks.runs import Run, load_run
+from twoclocks.runs.columns import STEP, SUMMARY
 from twoclocks.store import runs_in
 from twoclocks.store.files import write_json
 
-CURVES = (
-    "step",
-    "loss",
-    "trials",
-    "sample_accuracy",
-    "sample_memorization",
-    "valid_new",
-    "loss_train",
-    "loss_held_out",
-)
+CURVES = (STEP, "trials", *SUMMARY)
 
 
 def row(run: Run) -> dict[str, Any]:
     """What is recorded of one cell."""
     columns = run.metrics()
-    curves = {name: [None if v != v else round(v, 6) for v in columns[name].tolist()] for name in CURVES}
+    curves = {
+        name: [None if v != v else round(v, 6) for v in columns[name].tolist()] for name in CURVES if name in columns
+    }
     kept = {key: run.status.get(key) for key in ("status", "stopped_at", "reason", "seconds")}
     return {**run.clocks().as_json(), **kept, "settings": run.manifest["settings"], "curves": curves}
 

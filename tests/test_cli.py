@@ -58,7 +58,7 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     ),
     "no quantization": (["--evaluation.quantization", "[]"], ["evaluation.quantization", "[]", "at least one"]),
     "one step, not a list": (["--evaluation.steps", "5"], ["evaluation.steps", "5", "list"]),
-    "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not there", "cpu"]),
+    "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not available", "cpu"]),
     "nonsense device": (["--training.device", "toaster"], ["training.device", "'toaster'", "cpu"]),
     "name is a path": (["--name", "../escape"], ["name", "'../escape'", "not a path"]),
     "model of another kind": (["--model.name", "gpt"], ["model.name", "'gpt'", "denoise images", "dit"]),

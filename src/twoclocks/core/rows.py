@@ -12,7 +12,7 @@ Keys = npt.NDArray[Any]
 
 
 def row_keys(rows: Any, symbols: int) -> Keys:
-    """One opaque key a row, equal if and only if the rows are: the symbols packed into as few bytes as they need.
+    """One opaque key per row, equal if and only if the rows are: the symbols packed into as few bytes as they need.
 
     ``rows`` is an integer array or tensor (n, …), on any device.
     """
@@ -21,13 +21,19 @@ def row_keys(rows: Any, symbols: int) -> Keys:
     if flat.size and (flat.min() < 0 or flat.max() >= symbols):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
     planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(symbol_bits(symbols))]
-    packed = np.ascontiguousarray(np.packbits(np.concatenate(planes, axis=1), axis=1))
+    packed = np.packbits(np.concatenate(planes, axis=1), axis=1)
     width = packed.shape[1]
     if width <= 8:  # a machine word compares fastest
         words = np.zeros((len(packed), 8), dtype=np.uint8)
         words[:, :width] = packed
         return words.view(np.uint64).ravel()
-    return packed.view(np.dtype((np.void, width))).ravel()
+    return byte_keys(packed)
+
+
+def byte_keys(rows: npt.NDArray[Any]) -> Keys:
+    """One opaque key per row of an array (n, entries) of integers or floats, equal where the rows are; −0.0 is 0.0."""
+    plain = np.ascontiguousarray(rows + 0.0 if rows.dtype.kind == "f" else rows)
+    return plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
 
 
 def symbol_bits(symbols: int) -> int:

@@ -1,22 +1,46 @@
-"""Samples to numbers: validity, copies, neighbours, chance levels."""
+"""Samples to numbers: a registry of metrics with their chance levels, copies, neighbours, controls."""
 
 from twoclocks.evaluation.controls import Control, controls_of, ngram_control, pairwise_control
 from twoclocks.evaluation.copies import Copies
-from twoclocks.evaluation.metric import Metric
-from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator, Outcome, counts
+from twoclocks.evaluation.diversity import DistinctNew, PartEntropy
+from twoclocks.evaluation.evaluator import Evaluator
+from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, metrics_of, proportion
+from twoclocks.evaluation.nearest import NearestDistance
 from twoclocks.evaluation.neighbours import Neighbours, nearest_distance
+from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization
+from twoclocks.evaluation.quantization import Invalid, QuantizationDistance
+from twoclocks.evaluation.samples import Outcome, Reference, Samples
+from twoclocks.evaluation.settings import EvaluationSettings
+from twoclocks.evaluation.whole_samples import HoldoutMemorization, SampleAccuracy, SampleMemorization, ValidNew
 
 __all__ = [
+    "METRICS",
+    "Column",
     "Control",
     "Copies",
+    "Count",
+    "DistinctNew",
     "EvaluationSettings",
     "Evaluator",
+    "HoldoutMemorization",
+    "Invalid",
     "Metric",
+    "NearestDistance",
     "Neighbours",
     "Outcome",
+    "PartAccuracy",
+    "PartEntropy",
+    "PartMemorization",
+    "QuantizationDistance",
+    "Reference",
+    "SampleAccuracy",
+    "SampleMemorization",
+    "Samples",
+    "ValidNew",
     "controls_of",
-    "counts",
+    "metrics_of",
     "nearest_distance",
     "ngram_control",
     "pairwise_control",
+    "proportion",
 ]

@@ -1,4 +1,4 @@
-"""Tables straight from the registries, for `twoclocks list` and for the documentation."""
+"""Tables of all registered components, for `twoclocks list` and for the documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.dissection import VIEWS
-from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
+from twoclocks.evaluation import EvaluationSettings, Evaluator
 from twoclocks.models.base import MODELS, parameter_count
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.rules.base import RULES
@@ -23,7 +23,7 @@ Rows = list[dict[str, str]]
 
 
 def list_rows(kind: str) -> Rows:
-    """Rows of one table; every cell is text."""
+    """The rows of one table, as text."""
     if kind == "presets":
         return [{"preset": name, "what it is": read_preset(name).get("description", "")} for name in preset_names()]
     if kind == "metrics":
@@ -39,7 +39,7 @@ def list_rows(kind: str) -> Rows:
 
 
 def registry_rows(registry: Registry[Any]) -> Rows:
-    """Every member with its first sentence and its settings."""
+    """One row per member: its name, the first line of its docstring, its settings."""
     return [{"name": name, "what it is": first_line(cls), "settings": arguments(cls)} for name, cls in registry.items()]
 
 
@@ -52,7 +52,7 @@ def arguments(cls: type) -> str:
 
 
 def rule_rows() -> Rows:
-    """Every rule at its first published size."""
+    """One row per rule, at its first published size."""
     rows = []
     for name, cls in RULES.items():
         row = {"rule": name, "arguments": arguments(cls), "example": "", "valid set": "", "chance": ""}
@@ -67,11 +67,12 @@ def rule_rows() -> Rows:
 
 
 def large(number: int) -> str:
-    """All digits of a count, or three and a power of ten where they are too many to read."""
+    """A count with all its digits, or with three digits and a power of ten where it is too long."""
     return f"{number:,}" if number < 10**15 else f"{Decimal(number):.2e}"
 
 
 def model_rows() -> Rows:
+    """One row per model and published size."""
     rows = []
     for name, cls in MODELS.items():
         shape, symbols = cls.example
@@ -93,7 +94,10 @@ def model_rows() -> Rows:
 
 
 def metric_rows() -> Rows:
-    """Every metric once, with its chance levels for 4,096 samples of a rule that has it; P1's baseline first."""
+    """One row per column of every registered metric, with its chance levels for 4,096 training samples.
+
+    The levels are those of the first rule that has the column; parity, the baseline of P1, comes first.
+    """
     rows: dict[str, dict[str, str]] = {}
     for name in ["parity", *(name for name in RULES.names() if name != "parity")]:
         examples = RULES.get(name).examples
@@ -101,21 +105,21 @@ def metric_rows() -> Rows:
             continue
         rule = RULES.create(name, **examples[0])
         train = training_set(rule, 4096)
-        for metric in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).metrics():
+        for column in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).columns():
             row = {
-                "metric": metric.name,
-                "what it is": metric.about,
-                "direction": metric.direction,
-                "chance (rule)": "" if metric.chance_rule is None else f"{metric.chance_rule:.3g}",
-                "chance (cube)": "" if metric.chance_cube is None else f"{metric.chance_cube:.3g}",
+                "metric": column.name,
+                "what it is": column.about,
+                "direction": column.direction,
+                "chance (rule)": "" if column.chance_rule is None else f"{column.chance_rule:.3g}",
+                "chance (cube)": "" if column.chance_cube is None else f"{column.chance_cube:.3g}",
                 "for": name,
             }
-            rows.setdefault(metric.name, row)
+            rows.setdefault(column.name, row)
     return list(rows.values())
 
 
 def setting_rows() -> Rows:
-    """All settings: the fixed sections first, then those of every registered component."""
+    """One row per setting: the fixed sections first, then those of every registered component."""
     keys = ("setting", "type", "default", "what it is")
     registered = {"rule", "encoding", "model", "objective"}
     found = [row for row in describe(RunSettings) if row[0] not in registered]

@@ -2,7 +2,7 @@
 
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.execution import run
-from twoclocks.runs.load import Run, load_run
+from twoclocks.runs.load import Run, RunReading, load_run
 from twoclocks.runs.session import Progress
 from twoclocks.runs.settings import RunSettings, load_settings, preset_names, read_preset
 
@@ -10,6 +10,7 @@ __all__ = [
     "Experiment",
     "Progress",
     "Run",
+    "RunReading",
     "RunSettings",
     "load_run",
     "load_settings",
