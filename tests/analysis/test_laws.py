@@ -19,11 +19,11 @@ from twoclocks.analysis.forecasts import (
     judge,
     replayed,
 )
-from twoclocks.analysis.laws import fit_runs, law_rows, read_points
+from twoclocks.analysis.laws import fit_runs, read_points
 from twoclocks.cli import main
 from twoclocks.clocks import Forecast, Onset, forecast_run
 from twoclocks.core.errors import UserError
-from twoclocks.report.laws import draw_laws, law_data
+from twoclocks.report.laws import draw_laws, law_data, law_rows
 from twoclocks.report.page import write_report
 from twoclocks.runs import Run, load_settings
 from twoclocks.store.checksums import encode_document

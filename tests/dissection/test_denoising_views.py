@@ -75,7 +75,7 @@ def test_loss_clocks_strike_when_the_ideals_change() -> None:
     assert by_heart.memory_clock.upper == 40 and not by_heart.rule_clock.seen  # memory alone is no rule
     never = measure_view(life(diffusion(), ["cube"] * 4), "spectrum", levels=8, rows=100)
     assert not never.rule_clock.seen and not never.memory_clock.seen and never.first_split is None
-    assert never.peak() is None and any("nowhere surely apart" in sentence for sentence in never.sentences())
+    assert never.peak() is None and any("do not differ by more" in sentence for sentence in never.sentences())
 
 
 def test_the_plane_has_its_corners_where_geometry_puts_them(ideals: Models) -> None:
@@ -166,8 +166,8 @@ def test_paths_of_an_ideal_are_nearest_to_it_and_end_as_it_does(ideals: Models) 
     assert info.ended["valid"][1] > 0.99 and info.ended["copied"][2] > 0.99
     assert info.ended["valid"][0] < 0.5 and info.ended["copied"][1] < 0.2
     assert np.all(info.ended["settled"] == 1)
-    for fate in ("settled", "valid", "copied"):
-        rows = info.quartiles[fate]
+    for outcome in ("settled", "valid", "copied"):
+        rows = info.quartiles[outcome]
         known = np.isfinite(rows[:, 0])
         assert (np.diff(rows[known], axis=1) >= 0).all()
     # A path that ends as a copy is one from some σ on, and what is a copy is valid: it cannot be decided sooner.

@@ -80,11 +80,10 @@ def test_basins_use_the_bands_they_promise() -> None:
 
 def test_settings_of_the_field_are_used() -> None:
     subject = life(diffusion(), ["rule"])
-    bench = FieldProbe(Field(anchor=3, margin=0.1), subject)
-    assert torch.equal(bench.found.a, subject.train[3])
-    assert bench.axes[0][0] == pytest.approx(-0.1 * bench.length) and bench.axes[0][-1] == pytest.approx(
-        1.1 * bench.length
-    )
+    probe = FieldProbe(Field(anchor=3, margin=0.1), subject)
+    assert torch.equal(probe.found.a, subject.train[3])
+    assert probe.axes[0][0] == pytest.approx(-0.1 * probe.length)
+    assert probe.axes[0][-1] == pytest.approx(1.1 * probe.length)
 
 
 def test_the_approach_is_that_of_new_samples_and_needs_enough_of_them() -> None:
@@ -114,7 +113,7 @@ def test_leads_and_orders_point_the_right_way() -> None:
     assert noise.peak() is None
 
 
-def test_coverage_counts_as_many_samples_as_it_is_told() -> None:
+def test_coverage_counts_as_many_samples_as_are_asked_for() -> None:
     subject = History({1: diffusion_train()})
     found = GroupsProbe(subject).summarise(subject.train, 1)
     groups = {tuple(group) for row in subject.train.tolist() for group in zip(*[iter(row)] * 3, strict=True)}
@@ -132,12 +131,12 @@ def test_windows_include_both_ends_and_noises_without_copies_come_by_validity() 
         torch.stack(list(row)) for row in ((broken, valid, broken), (broken, valid, valid), (broken, valid, train[0]))
     ]
     info = measure_view(History({10: rows[0], 20: rows[1], 30: rows[2]}), "raster", windows=[10, 20])
-    assert (info.phases[0].first, info.phases[0].last, info.phases[0].counts.sum()) == (10, 20, 3)
+    assert (info.windows[0].first, info.windows[0].last, info.windows[0].counts.sum()) == (10, 20, 3)
     assert info.order.tolist() == [2, 1, 0]
     assert Raster().interprets == ("windows",)
 
 
-def test_positions_are_told_from_one_on_and_pieces_end_at_their_last(tiny_gpt: Run) -> None:
+def test_positions_are_numbered_from_one_and_pieces_end_at_their_last(tiny_gpt: Run) -> None:
     views = choose_views(["positions"], {"positions": {"departure": 9.0}})
     found: Any = dissect(RunSubject(tiny_gpt), views).infos["positions"]
     assert found.numbers()["determined"] == [2, 4, 6, 8]
@@ -178,11 +177,11 @@ def test_films_run_forwards() -> None:
 
 def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() -> None:
     info = measure_view(life(diffusion(), ["cube", "rule", "memory"]), "raster")
-    figure = DRAWINGS["raster"].draw(info)
+    figure = DRAWINGS.get("raster")().draw(info)
     drawn = next(axis.collections[0] for axis in figure.axes if "noises, by" in axis.get_ylabel())
     assert np.array_equal(np.asarray(drawn.get_array()).reshape(300, 3), info.states[:, info.order].T)
     axis = next(axis for axis in figure.axes if axis.get_ylabel() == "from")
     for text in axis.texts:
         column, row = text.get_position()
-        value = info.phases[0].markov[int(row), int(column)]
+        value = info.windows[0].markov[int(row), int(column)]
         assert text.get_text() == ("" if math.isnan(value) else f"{value:.2f}")

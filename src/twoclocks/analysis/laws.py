@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -220,20 +220,3 @@ def crossed_seeds(points: Sequence[Point]) -> dict[str, VarianceSplit]:
         except UserError:
             continue  # not crossed, or a clock not observed: there is nothing to split
     return found
-
-
-def law_rows(laws: Laws) -> list[dict[str, str]]:
-    """The fits as a table of text."""
-    number: Callable[[float], str] = "{:.3g}".format
-    rows = []
-    for row in laws.rows:
-        law = row.law
-        if law is None:
-            rows.append({"runs": row.label, "a": "", "α": "", "95%": "", "R²": "", "scatter": "", "points": row.reason})
-            continue
-        low, high = (f"{end:.2f}" for end in law.alpha_ci)
-        censored = f" ({law.censored} censored)" if law.censored else ""
-        explained = "" if law.r_squared is None else f"{law.r_squared:.2f}"
-        words = {"runs": row.label, "a": number(law.a), "α": f"{law.alpha:.2f}", "95%": f"{low} to {high}"}
-        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points}{censored}"})
-    return rows

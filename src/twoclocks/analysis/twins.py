@@ -240,7 +240,7 @@ def probabilities(subject: Subject, step: int, test: tuple[Tensor, ...]) -> Tens
         assert said is not None
         return said
 
-    return finite(subject.in_pieces(say, *test), step)
+    return finite(subject.in_chunks(say, *test), step)
 
 
 def key_of(a: Subject, b: Subject, step: int, rows: int) -> str | None:
