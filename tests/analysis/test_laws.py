@@ -137,7 +137,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path: Path, case: str) -> None:
         assert fit_runs(runs, threshold=0.1).pooled.points == 5  # read with one threshold they go together
 
 
-def test_forecast_at_a_larger_size_holds_and_says_how_it_would_have_done(tmp_path: Path) -> None:
+def test_forecast_at_a_larger_size_holds_and_reports_how_good_such_forecasts_are(tmp_path: Path) -> None:
     (found,), judged = forecast_sizes(pilots(tmp_path), [2048])
     assert found.low < 20_480 < found.high and found.median == pytest.approx(20_480, rel=0.3)
     assert judged.tried == 8 and judged.held >= 7 and judged.median_factor is not None and judged.median_factor < 1.3
@@ -179,7 +179,7 @@ def test_what_would_bias_a_law_is_left_out_with_the_reason(tmp_path: Path) -> No
         fit_runs([empty])
 
 
-def test_causes_that_cannot_be_told_apart_are_not_told_apart(tmp_path: Path) -> None:
+def test_causes_that_cannot_be_distinguished_are_not_distinguished(tmp_path: Path) -> None:
     wide = [known(tmp_path, n, 5 * n, **{"training.batch": 128, "model.width": 32}) for n in SIZES]
     laws = fit_runs(pilots(tmp_path) + wide)
     assert isinstance(laws.collapse, str) and "model.width" in laws.collapse

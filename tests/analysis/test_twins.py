@@ -41,14 +41,14 @@ def reader(rows: Tensor | None) -> Network:
     """An ideal autoregressive network of a set of rows (N, length) over bits; None, or no such prefix: uniform."""
 
     def network(tokens: Tensor) -> Tensor:
-        said = torch.zeros(*tokens.shape, 2, dtype=torch.float64)
+        logits = torch.zeros(*tokens.shape, 2, dtype=torch.float64)
         for place in range(tokens.shape[1] if rows is not None else 0):
             assert rows is not None
             match = (tokens[:, None, 1 : place + 1] == rows[None, :, :place]).all(dim=2).double()  # (n, N)
             counts = match @ torch.nn.functional.one_hot(rows[:, place], 2).double()
             known = counts.sum(dim=1, keepdim=True) > 0
-            said[:, place] = torch.where(known, (counts / counts.sum(dim=1, keepdim=True)).log().nan_to_num(), 0.0)
-        return said
+            logits[:, place] = torch.where(known, (counts / counts.sum(dim=1, keepdim=True)).log().nan_to_num(), 0.0)
+        return logits
 
     return network
 
@@ -107,7 +107,7 @@ def test_outputs_of_ideals_have_the_distance_of_their_distributions() -> None:
     assert info.copies[3].tolist() == [[1, 0], [0, 1]]
 
 
-def test_hellinger_is_what_a_slow_loop_says() -> None:
+def test_hellinger_is_that_of_a_slow_loop() -> None:
     generator = torch.Generator().manual_seed(0)
     p, q = (torch.rand(5, 7, 4, generator=generator).softmax(dim=-1) for _ in range(2))
     found = hellinger(p, q)
@@ -270,7 +270,7 @@ def copied(pair: tuple[Run, Run], folder: Path) -> tuple[Run, Run]:
     return load_run(folder / pair[0].path.name), load_run(folder / pair[1].path.name)
 
 
-def test_a_damaged_moment_is_left_out_and_named(pairs: dict[str, tuple[Run, Run]], tmp_path: Path) -> None:
+def test_a_damaged_step_is_left_out_and_named(pairs: dict[str, tuple[Run, Run]], tmp_path: Path) -> None:
     a, b = copied(pairs["demo-gpt"], tmp_path)
     a.directory.artifacts["samples"].path(20).write_bytes(b"")
     b.directory.artifacts["weights"].path(40).unlink()
@@ -287,8 +287,8 @@ def test_the_command_and_the_page(
     cheap = write_report([a, b], work / "cheap.html").read_text()
     assert "Twins:" in cheap and "from the same noise" in cheap and "Hellinger" not in cheap
     assert main(["twins", str(a.path), str(b.path)]) == 0
-    said = capsys.readouterr().out
-    assert "they share no training sample (4 each)" in said and "Hellinger" in said and "twins.html" in said
+    printed = capsys.readouterr().out
+    assert "they share no training sample (4 each)" in printed and "Hellinger" in printed and "twins.html" in printed
     assert "Hellinger" in (work / "twins.html").read_text()
     assert "Hellinger" in write_report([a, b], work / "after.html").read_text()  # remembered
     assert main(["twins", str(a.path), str(b.path), "--rows", "6", "--json", "--out", "few.html"]) == 0

@@ -269,7 +269,7 @@ def test_denoising_views_hold_for_other_rules_and_encodings(name: str, encoding:
     assert (basin.width[2, :, 0] >= basin.width[0, :, 0]).all()
 
 
-def test_a_rule_without_an_oracle_has_no_floor_and_says_so() -> None:
+def test_a_rule_without_an_oracle_has_no_floor_and_a_sentence_about_it() -> None:
     change = {
         **PARITY,
         "rule": {"name": "sudoku"},
@@ -278,13 +278,13 @@ def test_a_rule_without_an_oracle_has_no_floor_and_says_so() -> None:
         "evaluation": {"samples": 200},
     }
     settings = load_settings("demo", change)
-    oracle = {10: settings.objective.network_of(look_cube(settings))}
+    oracle = {10: settings.objective.network_of(cube_oracle(settings))}
     info = measure_view(Models(settings, oracle), "spectrum", levels=4, rows=8)
     assert info.oracles == ("cube", "memory") and info.rule_learned is None and info.memory_learned is None
     assert any("is not known" in sentence for sentence in info.sentences())
 
 
-def look_cube(settings):  # type: ignore[no-untyped-def]
+def cube_oracle(settings):  # type: ignore[no-untyped-def]
     from twoclocks.oracles import cube_denoiser
 
     return cube_denoiser(settings.rule, settings.encoding)

@@ -27,7 +27,9 @@ from twoclocks.dissection.views.field import Field, FieldProbe
 from twoclocks.dissection.views.groups import GroupsProbe
 from twoclocks.dissection.views.positions import ends_of_pieces
 from twoclocks.dissection.views.raster import Raster
+from twoclocks.dissection.views.spectrum import Spectrum
 from twoclocks.dissection.views.trajectories import quartiles
+from twoclocks.objectives import EDM, OBJECTIVES, FixedNoise
 from twoclocks.oracles import cube_floor
 from twoclocks.report.drawings import DRAWINGS
 from twoclocks.report.drawings.film import shoot
@@ -185,3 +187,39 @@ def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() 
         column, row = text.get_position()
         value = info.windows[0].markov[int(row), int(column)]
         assert text.get_text() == ("" if math.isnan(value) else f"{value:.2f}")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"), [(0.9, " with 90% confidence"), (0.975, " with 97.5% confidence"), (0, "")]
+)
+def test_sentences_name_the_confidence_of_the_clocks(confidence: float, words: str) -> None:
+    settings = diffusion({**PARITY, "clocks": {"sustain": 1, "confidence": confidence}})
+    subject = life(settings, ["cube"] * 2 + ["rule"] * 2 + ["memory"] * 2)
+    spectrum = measure_view(subject, "spectrum", levels=6, rows=40)
+    assert f"In the band the held-out loss exceeds the training loss{words} between steps 40 and 50" in " ".join(
+        spectrum.sentences()
+    )
+    approach = replace(measure_view(subject, "approach"), onset=Onset(10, 20, "observed"))
+    assert f"come nearer than chance{words} between steps 10 and 20" in approach.sentences()[-1]
+
+
+class Narrow(EDM):
+    """A denoiser for a few noise scales only."""
+
+    def sigma_range(self) -> tuple[float, float]:
+        return 0.1, 5.0
+
+
+def test_views_ask_the_objective_for_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, settings = ["basin", "field", "spectrum", "trajectories"], diffusion()
+    fixed = replace(settings, objective=FixedNoise(sigma=0.25))
+    refused = {name: str(view.refusal(fixed)) for name, view in choose_views(names).items()}
+    for name in ("basin", "field", "spectrum"):
+        assert refused[name].startswith("objective fixed_noise has a denoiser at σ = 0.25 only"), name
+    assert refused["trajectories"] == "objective fixed_noise does not sample along falling noise scales"
+    monkeypatch.setitem(OBJECTIVES._members, "narrow", Narrow)
+    narrow = replace(settings, objective=Narrow(sigma_max=4.0, sigma_min=0.2))
+    refused = {name: view.refusal(narrow) for name, view in choose_views(names).items()}
+    assert refused == {**dict.fromkeys(names), "spectrum": refused["spectrum"]}
+    assert refused["spectrum"] == ("objective narrow has a denoiser from σ = 0.1 to 5; this view needs 0.02 to 20")
+    assert Spectrum(sigma_min=0.1, sigma_max=5.0, levels=9).refusal(narrow) is None

@@ -237,15 +237,15 @@ def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_
 
 def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dissect", str(dit.path), *WORDS]) == 0
-    said = capsys.readouterr().out
-    assert "raster" in said and "positions: not here: objective edm" in said and (work / "why.html").exists()
+    printed = capsys.readouterr().out
+    assert "raster" in printed and "positions: not here: objective edm" in printed and (work / "why.html").exists()
     assert main(["dissect", str(dit.path), "--views", "raster", "basin", "--json", *WORDS[8:12]]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert set(plain["views"]) == {"raster", "basin"} and plain["views"]["basin"]["steps"] == [0, 5, 20, 40, 60]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--views", "rastr"], "raster"),
         (["--field.grid", "3"], "field.grid"),
@@ -263,11 +263,11 @@ def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: 
     ],
 )
 def test_wrong_input_gets_one_line_and_nothing_is_written(
-    words: list[str], said: str, dit: Run, work: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, dit: Run, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dissect", str(dit.path), *words]) == 2
     line = capsys.readouterr().err
-    assert said in line and line.count("\n") == 1
+    assert message in line and line.count("\n") == 1
     assert not (dit.path / "dissection").exists() and not list(work.glob("*.html"))
 
 

@@ -138,7 +138,7 @@ def test_windows_without_evaluations_are_named_not_counted(ideals: Models) -> No
     assert not info.windows and "No window holds" in info.sentences()[-1]
 
 
-def test_ideals_are_as_far_from_the_training_set_as_chance_says(ideals: Models) -> None:
+def test_ideals_are_as_far_from_the_training_set_as_chance_predicts(ideals: Models) -> None:
     info = measure_view(ideals, "approach")
     assert info.mean[1, 2] == pytest.approx(info.chance, abs=4 * info.error[1, 2])
     assert info.mean[2, 0] < 0.05 and info.number[2, 2] < 5
@@ -225,7 +225,7 @@ def test_positions_that_the_rule_gives_away_fall_and_memory_splits_the_rest(text
     for split in ("train", "held_out"):
         assert np.allclose(info.of(split)[2], info.rule_floor, atol=1e-6)
     assert np.allclose(info.loss[0], log2, atol=1e-6)
-    assert info.of("cube")[2, 2] > 3  # surely wrong half of the time
+    assert info.of("cube")[2, 2] > 3  # certain and wrong half of the time
     assert np.allclose(info.of("train")[4], info.memory_floor, atol=1e-6)
     for k, onset in enumerate(info.rule_onsets):
         assert (onset is not None) == (k in ends)

@@ -24,7 +24,7 @@ TINY = {
     "evaluation": {"samples": 300},
     "clocks": {"sustain": 1, "confidence": 0.9},
 }
-# An ideal memory is furthest from the rule at the smallest σ, a network is not: only the critical ones are looked at.
+# An ideal memory is furthest from the rule at the smallest σ, a network is not: only the critical ones are measured.
 BAND = {"sigma_min": 0.3, "sigma_max": 2.0, "band": [0.3, 2.0]}
 SMALL = {"spectrum": {"levels": 9, "rows": 60, **BAND}, "basin": {"anchors": 6}}
 
@@ -77,17 +77,17 @@ def test_claims_hold_where_they_should(recipe: str, phases: list[str], clocks: C
     assert words
 
 
-def test_a_copy_must_surely_be_stickier_than_a_broken_rule() -> None:
+def test_a_copy_must_stay_longer_than_an_invalid_sample_beyond_its_interval() -> None:
     made = RECIPES.get("p1-why-raster")()
     info = life(WHOLE, at((40, 50), (80, 90)), "raster")
-    phase = replace(info.windows[-1], stay=np.array([0, 0.1, 0.7, 0.8]))
+    window = replace(info.windows[-1], stay=np.array([0, 0.1, 0.7, 0.8]))
     for low, high, holds in ((0.7, 0.2, True), (0.7, 0.75, False)):
         bounds = {"stay_low": np.array([0, 0.05, 0.6, low]), "stay_high": np.array([0, high, 0.8, 0.9])}
-        found, _ = made.judge(replace(info, windows=(replace(phase, **bounds),)))  # type: ignore[attr-defined]
+        found, _ = made.judge(replace(info, windows=(replace(window, **bounds),)))  # type: ignore[attr-defined]
         assert found == holds
 
 
-def test_the_approach_must_surely_come_first() -> None:
+def test_the_approach_must_come_before_the_interval_of_memory() -> None:
     made = RECIPES.get("p1-why-approach")()
     info = life(WHOLE, at((40, 50), (80, 90)), "approach")
     for onset, holds in (((60, 80), True), ((60, 85), False)):

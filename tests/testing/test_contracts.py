@@ -1,4 +1,4 @@
-"""The contract suites find what is wrong: each broken rule or encoding here must fail with the words that say why."""
+"""The contract suites find what is wrong: everything broken here must fail with the reason in its message."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Objective(Settings):
     """How a network is trained and sampled.
 
     Some objectives offer more than that, for whoever analyses a trained network: they override one of the methods
-    named in ``Capability``, which return None here. ``offers`` says which ones an objective has.
+    named in ``Capability``, which return None here. ``offers`` returns whether an objective has one.
     """
 
     kind: ClassVar[str]  # of its samples: "image" or "tokens"
