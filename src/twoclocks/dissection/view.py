@@ -93,7 +93,7 @@ def denoising_refusal(settings: RunSettings, smallest: float, largest: float) ->
     objective, encoding = settings.objective, settings.encoding
     name, span = OBJECTIVES.name_of(objective), objective.sigma_range()
     if span is None or encoding is None or encoding.codes(settings.rule.symbols) is None:
-        return f"objective {name} has no noise levels; this view needs a denoiser, as diffusion (edm) has one"
+        return f"objective {name} has no noise levels; this view needs a denoiser (objective edm)"
     unit = encoding.unit(settings.rule)
     if span[0] == span[1]:
         return f"objective {name} has a denoiser at σ = {span[0]:.3g} only; this view needs several noise scales"
@@ -128,7 +128,7 @@ def confidence_words(confidence: float) -> str:
 def when(onset: Onset) -> str:
     """An onset as part of a sentence, such as ``between steps 900 and 1,200``."""
     if onset.status == "right-censored" and onset.lower == 0:
-        return "not certain at any evaluation"
+        return "undecided at every evaluation"
     if onset.status == "right-censored":
         return f"not by step {onset.lower:,.0f}"
     if onset.status == "left-censored":

@@ -93,7 +93,7 @@ class RasterInfo(Info):
                 dwell = f"mean stay: {window.dwell[k]:.1f} evaluations" if known else "it never changed"
                 found.append(
                     f"{sample} stays {kind} at the next evaluation {window.stay[k]:.0%} of the time "
-                    f"(95%: {window.stay_low[k]:.0%} to {window.stay_high[k]:.0%}; {dwell}), {window.name}."
+                    f"(95% interval {window.stay_low[k]:.0%} to {window.stay_high[k]:.0%}; {dwell}), {window.name}."
                 )
         return found
 

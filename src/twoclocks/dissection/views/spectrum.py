@@ -175,18 +175,17 @@ def learned_words(info: SpectrumInfo) -> list[str]:
     found = []
     if rule is not None:
         best = int(rule.argmax())
-        end = f" and {rule[-1]:.0%} at step {info.steps[-1]:,}" if best < len(rule) - 1 else ""
+        end = f", and {rule[-1]:.0%} at step {info.steps[-1]:,}" if best < len(rule) - 1 else ""
         found.append(
-            "In the critical band, on unseen samples, the loss has covered at most "
-            f"{rule[best]:.0%} of the way from the cube's floor to the rule's, at step {info.steps[best]:,}{end} "
+            f"In the critical band, on unseen samples, the loss is nearest to the rule's floor at step "
+            f"{info.steps[best]:,}: {rule[best]:.0%} of the way from the cube's floor{end} "
             "(0%: a perfect model of the cube, 100%: of the rule, below 0%: worse than the cube)."
         )
     if memory is not None:
         best = int(memory.argmax())
         found.append(
-            "On training samples it has covered at most "
-            f"{max(memory[best], 0):.0%} of the way from the rule's floor to that of the training set, at step "
-            f"{info.steps[best]:,} (100%: perfect memorization)."
+            f"On training samples it is nearest to the floor of the training set at step {info.steps[best]:,}: "
+            f"{max(memory[best], 0):.0%} of the way from the rule's floor (100%: perfect memorization)."
         )
     return found
 

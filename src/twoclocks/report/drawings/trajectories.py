@@ -37,7 +37,8 @@ class TrajectoriesDrawing(Drawing):
         shown = (info.sigmas >= 0.02) & (info.sigmas <= 20)
         for column, (axis, at) in enumerate(zip(first, chosen, strict=True)):
             area_style = {"colors": [light(ORACLES[name]) for name in names], "linewidth": 0, "alpha": 0.9}
-            axis.stackplot(info.sigmas[shown], info.nearest[at][shown].T, labels=names, **area_style)
+            labels = (*info.oracles, "two equally near")
+            axis.stackplot(info.sigmas[shown], info.nearest[at][shown].T, labels=labels, **area_style)
             plain_log(axis, "x")
             axis.set_xlim(float(info.sigmas[shown].max()), float(info.sigmas[shown].min()))
             axis.set(ylim=(0, 1), xlabel="σ (sampling →)")
@@ -58,7 +59,7 @@ class TrajectoriesDrawing(Drawing):
         known = known[np.isfinite(known)]
         if len(known):
             left.set_ylim(max(0.02, known.min() / 1.3), known.max() * 1.3)
-        left.set_ylabel("σ from which on a path rounds to …")
+        left.set_ylabel("σ from which it rounds to …")
         right.set(ylim=(0, 1.04), ylabel="fraction of paths that end so")
         for axis in (left, right):
             step_axis(axis, info.steps)
