@@ -218,7 +218,7 @@ def test_views_ask_the_objective_for_what_they_need(monkeypatch: pytest.MonkeyPa
         assert refused[name].startswith("objective fixed_noise has a denoiser at σ = 0.25 only"), name
     assert refused["trajectories"] == "objective fixed_noise does not sample along falling noise scales"
     monkeypatch.setitem(OBJECTIVES._members, "narrow", Narrow)
-    narrow = replace(settings, objective=Narrow(sigma_max=4.0, sigma_min=0.2))
+    narrow = replace(settings, objective=Narrow(sigma_max=5.0, sigma_min=0.1))
     refused = {name: view.refusal(narrow) for name, view in choose_views(names).items()}
     assert refused == {**dict.fromkeys(names), "spectrum": refused["spectrum"]}
     assert refused["spectrum"] == ("objective narrow has a denoiser from σ = 0.1 to 5; this view needs 0.02 to 20")

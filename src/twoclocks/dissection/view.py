@@ -24,6 +24,7 @@ from twoclocks.runs.settings import RunSettings
 # Noise scales at which neighbouring corners of the cube become distinguishable (P1 §4.2), for symbols at distance 2.
 # All σ in settings of views are for this distance; for other encodings they are multiplied by ``Encoding.unit``.
 CRITICAL = (0.2, 2.0)
+ROUNDING = 1e-6  # relative difference up to which two σ count as equal
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
@@ -94,17 +95,17 @@ def denoising_refusal(settings: RunSettings, smallest: float, largest: float) ->
     name, span = OBJECTIVES.name_of(objective), objective.sigma_range()
     if span is None or encoding is None or encoding.codes(settings.rule.symbols) is None:
         return f"objective {name} has no noise levels; this view needs a denoiser (objective edm)"
-    unit = encoding.unit(settings.rule)
     if span[0] == span[1]:
         return f"objective {name} has a denoiser at σ = {span[0]:.3g} only; this view needs several noise scales"
-    if smallest * unit < span[0] or largest * unit > span[1]:
-        wanted = f"{smallest * unit:.3g} to {largest * unit:.3g}"
+    low, high = (sigma * encoding.unit(settings.rule) for sigma in (smallest, largest))
+    if low < span[0] * (1 - ROUNDING) or high > span[1] * (1 + ROUNDING):
+        wanted = f"{low:.3g} to {high:.3g}"
         return f"objective {name} has a denoiser from σ = {span[0]:.3g} to {span[1]:.3g}; this view needs {wanted}"
     return None
 
 
 def plain(values: Floats) -> list[float | None]:
-    """For JSON, which has neither NaN nor infinity."""
+    """Values as a list for JSON; NaN and infinity become None."""
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
