@@ -120,8 +120,9 @@ def clocks_command(arguments: argparse.Namespace) -> None:
 
 
 def fit_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.analysis.laws import fit_runs, law_rows
+    from twoclocks.analysis.laws import fit_runs
     from twoclocks.report.console import show_rows
+    from twoclocks.report.laws import law_rows
 
     laws = fit_runs(load_runs(arguments.runs), arguments.clock, arguments.threshold)
     if arguments.json:
@@ -175,7 +176,7 @@ def dissect_command(arguments: argparse.Namespace) -> None:
         check_device(arguments.device)
     run = load_run(arguments.run)
     with watch_measurements() as report:
-        found = dissect_run(run, views, arguments.device, report)
+        found = dissect_run(run, views, arguments.device, report, required=arguments.views or ())
     page = write_report([run], arguments.out, {run.path: found})
     for note in found.notes:
         logging.getLogger("twoclocks").warning(note)
@@ -188,7 +189,7 @@ def dissect_command(arguments: argparse.Namespace) -> None:
             print(f"  {sentence}")
     for name, reason in found.refused.items():
         print(f"\n{name}: not here: {reason}")
-    print(f"\n{found.measured:,} looks taken, {found.known:,} known before. Page: {page}")
+    print(f"\n{found.measured:,} measurements taken, {found.known:,} known before. Page: {page}")
 
 
 def twins_command(arguments: argparse.Namespace) -> None:

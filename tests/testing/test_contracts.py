@@ -1,19 +1,22 @@
-"""The contract suites find what is wrong: each broken rule or encoding here must fail with the words that say why."""
+"""The contract suites find what is wrong: everything broken here must fail with the reason in its message."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from twoclocks import models
 from twoclocks.data.encodings import Arrays, Decoded, ScalarImage
+from twoclocks.objectives import EDM, Autoregressive, FixedNoise
+from twoclocks.objectives.base import Capability, Denoiser, Network, Objective
 from twoclocks.rules import GlobalK, Parity
 from twoclocks.rules.base import Array, Rule
-from twoclocks.testing import check_encoding, check_rule
+from twoclocks.testing import check_encoding, check_objective, check_rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,3 +137,94 @@ def test_abstract_rules_cannot_be_made() -> None:
             unfinished: Any = make
             unfinished()
     assert torch.equal(Broken().enumerate()[0], torch.zeros(6, dtype=torch.int64))
+
+
+class Promised(EDM):
+    """Overrides a capability and returns nothing."""
+
+    def denoiser(self, network: Network) -> None:  # type: ignore[override]
+        return None
+
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return state
+
+
+class Unbounded(EDM):
+    def sigma_range(self) -> None:  # type: ignore[override]
+        return None
+
+
+class Entangled(EDM):
+    """Rows of a batch are denoised together."""
+
+    def denoiser(self, network: Network) -> Denoiser:
+        denoise = EDM.denoiser(self, network)
+        return lambda y, sigma: denoise(y, sigma) + y.mean(dim=0)
+
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return self.denoising_step(EDM.denoiser(self, network), state, level)
+
+
+class Rising(EDM):
+    def sampler_sigmas(self) -> Tensor:
+        return EDM.sampler_sigmas(self).flip(0)
+
+    def check(self) -> None: ...
+
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return state
+
+
+class OtherStep(EDM):
+    """Steps by the denoiser are shorter than those of the sampler."""
+
+    def denoising_step(self, denoiser: Denoiser, state: Tensor, level: int) -> Tensor:
+        return (state + EDM.denoising_step(self, denoiser, state, level)) / 2
+
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return EDM.denoising_step(self, self.denoiser(network), state, level)
+
+
+class Elsewhere(FixedNoise):
+    def sigma_range(self) -> tuple[float, float]:
+        return 2.0, 1.0
+
+
+class Foresight(Autoregressive):
+    """The loss of every token knows the last one."""
+
+    def token_losses(self, network: Network, clean: Tensor) -> Tensor:
+        return super().token_losses(network, clean) + clean[:, -1:]
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (Promised(sampler_steps=3), "denoiser must not return None"),
+        (Unbounded(sampler_steps=3), "sigma_range must be given"),
+        (Entangled(sampler_steps=3), "depend on its neighbours"),
+        (Rising(sampler_steps=3), "fall to 0"),
+        (OtherStep(sampler_steps=3), "what reverse_step does"),
+        (Elsewhere(sampler_steps=3), "the smaller first"),
+        (Foresight(), "tokens behind it"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Objective) else "",
+)
+def test_broken_capabilities_fail_with_the_reason(objective: Objective, words: str) -> None:
+    tokens = objective.kind == "tokens"
+    model = models.create("gpt" if tokens else "dit", width=16, depth=1, heads=2)
+    with pytest.raises(AssertionError, match=words):
+        check_objective(objective, model, (6,) if tokens else (1, 2, 3), 2)
+
+
+def test_an_objective_offers_what_it_overrides() -> None:
+    offered = {
+        name: {kind.__name__ for kind in (EDM, FixedNoise, Autoregressive) if kind.offers(name)}
+        for name in get_args(Capability)
+    }
+    assert offered == {
+        "denoiser": {"EDM", "FixedNoise"},
+        "sampler_sigmas": {"EDM"},
+        "token_losses": {"Autoregressive"},
+        "predictions": {"Autoregressive"},
+    }
