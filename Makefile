@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs
 
-.PHONY: demo test test-crash lint docs clean
+.PHONY: demo test test-crash lint docs site clean
 
 demo: $(READY)
 	rm -rf demo
@@ -21,9 +22,18 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Tables in README.md that come from the registry and from results/.
+# Tables in README.md and docs/ that come from the registries, the source tree and results/.
 docs: $(READY)
 	$(BIN)/python tools/generate_docs.py
+
+# The documentation as a site of static pages in site/, with an API reference from the docstrings.
+site: $(READY) $(DOCS_READY)
+	$(BIN)/python tools/build_site.py
+
+# Only `make site` needs these packages.
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS_READY)
 
 # torch comes first and from its exact pin: a looser request would fetch gigabytes of CUDA on a machine without a GPU.
 $(READY): pyproject.toml constraints.txt
@@ -34,4 +44,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv demo runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo runs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,66 +1,177 @@
-"""The documentation tells the truth: generated parts are fresh, examples run, links lead somewhere."""
+"""The documentation is correct: examples and commands work, links exist, generated parts are up to date."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import re
 import shlex
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import generate_docs
 import pytest
+import yaml
 
+import twoclocks
 from twoclocks import cli, commands
-from twoclocks.cli import with_preset
 from twoclocks.clocks.settings import POLICIES
-from twoclocks.core.config import build
+from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
 from twoclocks.report.listing import list_rows
 from twoclocks.rules import RULES
-from twoclocks.runs import RunSettings, load_settings, run
+from twoclocks.runs import load_settings, run
 from twoclocks.sweeps import read_plan
 from twoclocks.testing import check_rule
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *sorted(DOCS.glob("*.md"))]
+Names = dict[str, Any]
+all_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def code_blocks(page: Path) -> list[str]:
-    found = re.findall(r"^( *)```python\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def code_blocks(page: Path, language: str = "python") -> list[str]:
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", text_of(page), re.DOTALL | re.MULTILINE)
     return [re.sub(rf"^{indent}", "", code, flags=re.MULTILINE) for indent, code in found]
 
 
+def prose_of(page: Path) -> str:
+    """A page without code, generated parts, tables and headings."""
+    text = re.sub(r"<!-- generated: (.*?) -->.*?<!-- end: \1 -->", "", text_of(page), flags=re.DOTALL)
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^(\||#).*$", "", text, flags=re.MULTILINE)
+
+
 def test_generated_parts_are_up_to_date() -> None:
-    if str(ROOT / "tools") not in sys.path:
-        sys.path.append(str(ROOT / "tools"))  # as a script finds what lies beside it
-    spec = importlib.util.spec_from_file_location("generate_docs", ROOT / "tools" / "generate_docs.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    texts = {page: page.read_text(encoding="utf-8") for page in module.pages()}
-    for name in module.PARTS:
+    texts = {page: text_of(page) for page in generate_docs.pages()}
+    for name in generate_docs.PARTS:
         assert any(f"<!-- generated: {name} -->" in text for text in texts.values()), name
     for page, text in texts.items():
-        assert module.fill(text) == text, f"{page.name}: run make docs"
+        assert generate_docs.fill(text) == text, f"{page.name}: run make docs"
 
 
-def test_readme_example_runs_in_eight_lines(capsys: pytest.CaptureFixture[str]) -> None:
+# Code blocks: the blocks of a page are one program; what a page says about its output is checked here.
+
+
+def check_readme(names: Names, printed: str, folder: Path) -> None:
     (code,) = code_blocks(ROOT / "README.md")
-    assert len([line for line in code.split("\n") if line.strip()]) <= 8
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("1.0 0.0 (0.0, 0.00")
+    assert len([line for line in code.split("\n") if line.strip()]) <= 10
+    assert printed.startswith("1.0 0.0 (0.0, 0.00")
+
+
+def check_python(names: Names, printed: str, folder: Path) -> None:
+    assert names["run"].metrics()["step"][-1] == 30
+    assert names["decision"].phase == "rule" and names["decision"].step == 500
+    assert (names["onset"].lower, names["onset"].upper) == (20, 40)
+    assert names["law"].alpha == pytest.approx(1, abs=0.01)
+
+
+def check_clocks(names: Names, printed: str, folder: Path) -> None:
+    assert names["decision"].phase == "untrained" and not names["decision"].stop
+    assert (folder / "monitor.json").exists()
+    assert all(f"`{policy}`" in text_of(DOCS / "clocks.md") for policy in POLICIES)
+    assert len(read_plan(DOCS / "examples" / "law.yaml").cells) == 16
+
+
+def check_concepts(names: Names, printed: str, folder: Path) -> None:
+    by_name = {control.name.split(",")[0]: control for control in names["controls"]}
+    for name in ("1-gram", "2-gram", "pairwise tree"):
+        assert by_name[name].validity == 0 and f"{by_name[name].validity_ci[1]:.2%}" == "0.18%"
+    assert by_name["3-gram"].validity == 1 and f"{by_name['3-gram'].copies:.2%}" == "0.05%"
+
+
+def check_sweeps(names: Names, printed: str, folder: Path) -> None:
+    assert [row["state"] for row in names["rows"]] == ["finished", "finished"]
+    assert (folder / "sweeps" / "law" / "table.parquet").exists()
+    for column in re.findall(r"`(tau_\w+_\w+)`", text_of(DOCS / "sweeps.md")):
+        assert column in names["rows"][0], column
+
+
+def check_rules(names: Names, printed: str, folder: Path) -> None:
+    assert "28200960" in printed
+    assert names["first"].shape == names["second"].shape == (512, 6, 6)
+
+
+def check_oracles(names: Names, printed: str, folder: Path) -> None:
+    assert names["highest"] == {"parity": 5, "exact_k": 1}
+    rows = re.findall(r"^\| (\d\.\d) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", text_of(DOCS / "oracles.md"), re.M)
+    assert len(rows) == 4
+    for row in rows:
+        (line,) = [line for line in printed.split("\n") if line.startswith(f"{row[0]} [")]
+        assert re.findall(r"([\d.]+) ±", line) == list(row[1:])
+    assert "[0.0, 0.0, 0.0, 0.0, 0.0, 1.0," in printed and "[0.0, 0.96, " in printed
+
+
+def check_laboratory(names: Names, printed: str, folder: Path) -> None:
+    assert 1_500 < names["descent"].gap_onset(10.0, 0.1) < 1_900  # the page says 1,700
+    assert 64 / (2 * 10 * names["local"].value) == pytest.approx(540_000, rel=0.1)
+
+
+def check_dissection(names: Names, printed: str, folder: Path) -> None:
+    assert set(names["found"].infos) == {"raster", "positions"} and "basin" in printed.lower()
+
+
+CHECKS: dict[str, Callable[[Names, str, Path], None]] = {
+    "README.md": check_readme,
+    "clocks.md": check_clocks,
+    "concepts.md": check_concepts,
+    "dissection.md": check_dissection,
+    "laboratory.md": check_laboratory,
+    "oracles.md": check_oracles,
+    "python.md": check_python,
+    "rules.md": check_rules,
+    "sweeps.md": check_sweeps,
+}
+
+
+def write_small_sweep(folder: Path) -> None:
+    """The sweep of docs/sweeps.md, as a smaller grid; the page names the number of cells of the full one."""
+    page = DOCS / "sweeps.md"
+    (spec,) = code_blocks(page, "yaml")
+    (folder / "law.yaml").write_text(spec)
+    assert f"list the {len(read_plan(folder / 'law.yaml').cells)} cells" in text_of(page)
+    small = "set: {training.steps: 20, evaluation.first: 5, evaluation.evaluations: 4}"
+    for old, new in (
+        ("set: {training.steps: 600}", small),
+        ("[32, 64, 128]", "[32]"),
+        ("count: 3", "count: 2"),
+        ("training: 2, data: [0, 1]", "training: 1"),
+    ):
+        assert old in spec
+        spec = spec.replace(old, new)
+    (folder / "law.yaml").write_text(spec)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if code_blocks(page) and page.name != "CONTRIBUTING.md"],  # tested below
+    ids=lambda page: page.name,
+)
+def test_code_of_every_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if page.name == "sweeps.md":
+        write_small_sweep(tmp_path)
+    names: Names = {}
+    exec(compile("\n".join(code_blocks(page)), page.name, "exec"), names)
+    CHECKS[page.name](names, capsys.readouterr().out, tmp_path)
 
 
 def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_path: Path) -> None:
-    (code,) = code_blocks(ROOT / "CONTRIBUTING.md")
+    page = ROOT / "CONTRIBUTING.md"
+    (code,) = code_blocks(page)
     name = "example_of_the_page"  # the page's own name may be taken by someone who followed it
     try:
         exec(compile(code.replace('"palindrome"', f'"{name}"'), "CONTRIBUTING.md", "exec", dont_inherit=True), {})
         check_rule(RULES.create(name, half=4))
         RULES.get(name).examples = ()  # a rule of another package need not have any
         assert name in [row["rule"] for row in list_rows("rules")] and list_rows("metrics")
-        (command,) = re.findall(r"twoclocks run (demo-gpt) .*(--rule\.name palindrome --rule\.half 12)", CONTRIBUTING)
+        pattern = r"twoclocks run (demo-gpt) .*(--rule\.name palindrome --rule\.half 12)"
+        (command,) = re.findall(pattern, text_of(page))
         words = command[1].replace("palindrome", name).split()
         fast = ["--training.steps", "20", "--evaluation.first", "5", "--evaluation.evaluations", "4"]
         done = run(load_settings(command[0], [*words, *fast]), tmp_path / "run")
@@ -69,81 +180,60 @@ def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_pa
         RULES._members.pop(name, None)
 
 
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+# Commands
 
 
-def test_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of the page are one program."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(code_blocks(ROOT / "docs" / "python.md")), "python.md", "exec"), names)
-    assert names["run"].metrics()["step"][-1] == 30
-    assert names["decision"].phase == "rule" and names["decision"].step == 500
-    assert (names["onset"].lower, names["onset"].upper) == (20, 40)
-    assert names["law"].alpha == pytest.approx(1, abs=0.01)
+def commands_of(page: Path) -> list[list[str]]:
+    lines = "".join(code_blocks(page, "sh")).strip().split("\n")
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-def test_clocks_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    page = ROOT / "docs" / "clocks.md"
-    exec(compile("\n".join(code_blocks(page)), "clocks.md", "exec"), names)
-    assert (
-        names["decision"].phase == "untrained" and not names["decision"].stop and (tmp_path / "monitor.json").exists()
-    )
-    text = page.read_text(encoding="utf-8")
-    assert all(f"`{policy}`" in text for policy in POLICIES)
-    assert len(read_plan(ROOT / "docs" / "examples" / "law.yaml").cells) == 16
+@all_pages
+def test_commands_of_every_page_are_valid(page: Path) -> None:
+    targets = re.findall(r"^([\w-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
+    for words in commands_of(page):
+        match words:
+            case ["make", target]:
+                assert target in targets
+            case ["python", "-m", "twoclocks.papers", recipe, *_]:
+                assert recipe in RECIPES.names()
+            case ["python", program, *_]:
+                assert (ROOT / program).exists()
+            case ["twoclocks", *rest]:
+                check_command(rest, reader_files=("text8", "palindrome", "mine.yaml"))
+            case _:
+                pytest.fail(f"{page.name}: {words[0]} is not checked")
 
 
-def test_sweeps_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's file has as many cells as it says; its program runs, on a smaller grid."""
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
-    (spec,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "law.yaml").write_text(spec)
-    assert f"list the {len(read_plan(tmp_path / 'law.yaml').cells)} cells" in page
-    small = "set: {training.steps: 20, evaluation.first: 5, evaluation.evaluations: 4}"
-    small = (
-        spec.replace("set: {training.steps: 600}", small)
-        .replace("[32, 64, 128]", "[32]")
-        .replace("count: 3", "count: 2")
-    )
-    (tmp_path / "law.yaml").write_text(small.replace("training: 2, data: [0, 1]", "training: 1"))
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(code_blocks(ROOT / "docs" / "sweeps.md")), "sweeps.md", "exec"), names)
-    assert [row["state"] for row in names["rows"]] == ["finished", "finished"]
-    assert (tmp_path / "sweeps" / "law" / "table.parquet").exists()
-    for column in re.findall(r"`(tau_\w+_\w+)`", page):
-        assert column in names["rows"][0], column
+def check_command(words: list[str], reader_files: tuple[str, ...]) -> None:
+    """The parser accepts a command; the settings of a run exist, unless it needs a file of the reader's."""
+    arguments, rest = cli.make_parser().parse_known_args(cli.with_preset(words))
+    assert arguments.takes_settings or not rest, rest
+    if words[0] == "run" and not set(words) & set(reader_files):
+        load_settings(arguments.preset or None, rest)
+
+
+def test_pages_have_the_commands_that_are_checked() -> None:
+    runs = {page.name: [words for words in commands_of(page) if words[:2] == ["twoclocks", "run"]] for page in PAGES}
+    assert len(runs["rules.md"]) == 4 and len(runs["laboratory.md"]) >= 8 and len(runs["dissection.md"]) >= 4
+
+
+@all_pages
+def test_programs_that_a_page_names_exist(page: Path) -> None:
+    for program in re.findall(r"\b((?:benchmarks|studies|tools|tests)/[\w/]+\.py)\b", text_of(page)):
+        moved = page.name == "CHANGELOG.md" and program.startswith("benchmarks/")
+        assert moved or (ROOT / program).exists() or "palindrome" in program, program
 
 
 def test_every_exit_code_is_in_the_table() -> None:
-    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
+    page = text_of(DOCS / "reliability.md").partition("## Exit codes")[2]
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
     named = {**vars(cli), **vars(commands)}
     assert listed == {0, *(value for name, value in named.items() if name.startswith("EXIT_"))}
 
 
-def test_rules_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(code_blocks(ROOT / "docs" / "rules.md")), "rules.md", "exec"), names)
-    assert "28200960" in capsys.readouterr().out
-    assert names["first"].shape == names["second"].shape == (512, 6, 6)
-
-
-def test_commands_of_the_rules_page_are_valid() -> None:
-    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    for line in block.strip().split("\n"):
-        words = shlex.split(line, comments=True)
-        assert words[:2] == ["twoclocks", "run"]
-        preset, *rest = with_preset(words[1:])[1:]
-        load_settings(preset or None, rest)
-
-
 def test_what_the_rules_page_says_of_the_cyclic_generators() -> None:
-    page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    page = text_of(DOCS / "rules.md")
     for name, settings in (
         *(("latin_cyclic", {"side": side}) for side in (4, 5, 6)),
         *(("sudoku_cyclic", {"block_rows": 2, "block_cols": columns}) for columns in (2, 3)),
@@ -154,59 +244,49 @@ def test_what_the_rules_page_says_of_the_cyclic_generators() -> None:
     assert round(cyclic.copy_chance(9) / uniform.copy_chance(9)) == 157
 
 
-def test_oracles_page_runs_and_its_table_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    page = ROOT / "docs" / "oracles.md"
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(code_blocks(page)), "oracles.md", "exec"), names)
-    assert names["highest"] == {"parity": 5, "exact_k": 1}
-    printed = capsys.readouterr().out
-    for row in re.findall(
-        r"^\| (\d\.\d) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page.read_text(encoding="utf-8"), re.M
-    ):
-        (line,) = [line for line in printed.split("\n") if line.startswith(f"{row[0]} [")]
-        assert re.findall(r"([\d.]+) ±", line) == list(row[1:])
-    assert "[0.0, 0.0, 0.0, 0.0, 0.0, 1.0," in printed and "[0.0, 0.96, " in printed
+# Writing
 
 
-def test_laboratory_page_runs_and_says_what_it_prints() -> None:
-    page = ROOT / "docs" / "laboratory.md"
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(code_blocks(page)), "laboratory.md", "exec"), names)
-    assert 1_500 < names["descent"].gap_onset(10.0, 0.1) < 1_900  # the page says 1,700
-    assert 64 / (2 * 10 * names["local"].value) == pytest.approx(540_000, rel=0.1)
-    lines = re.findall(r"^twoclocks run .*$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    yours = [line for line in lines if "--rule.path" in line]  # a file of the reader's
-    assert len(lines) >= 8 and len(yours) == 1
-    for line in set(lines) - set(yours):
-        words = shlex.split(line, comments=True)
-        preset, *rest = with_preset(words[1:])[1:]
-        load_settings(preset, rest)
+def anchors_of(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@all_pages
 def test_links_and_pictures_exist(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert target.startswith("http") or (page.parent / target).exists(), target
+    for target in re.findall(r"\]\(([^)]+)\)", text_of(page)):
+        if not target.startswith("http"):
+            path, _, anchor = target.partition("#")
+            linked = page.parent / path if path else page
+            assert linked.exists(), target
+            assert not anchor or anchor in anchors_of(linked), target
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "results").glob("*.json")), ids=lambda path: path.name)
-def test_results_say_where_they_come_from(path: Path) -> None:
-    result = json.loads(path.read_text(encoding="utf-8"))
-    assert {"command", "commit", "versions", "machine"} < result.keys()
-    assert result["commit"] and re.fullmatch(r"[0-9a-f]{40}", result["commit"]), "measured on a clean commit"
+@all_pages
+def test_lines_of_prose_are_short(page: Path) -> None:
+    assert [line for line in prose_of(page).split("\n") if len(line) >= 120] == []
 
 
-def test_the_demo_trains_in_less_than_five_minutes_on_two_cores() -> None:
-    result = json.loads((ROOT / "results" / "demo_time.json").read_text(encoding="utf-8"))
-    assert result["machine"]["threads"] == 2 and sum(run["seconds"] for run in result["runs"]) < 300
+@all_pages
+def test_abbreviations_are_explained_where_they_are_first_used(page: Path) -> None:
+    text = prose_of(page)
+    words = ["DiT", "GPT", "EDM", "D3PM", "MD4", "RHM", "NTK", "μP"]
+    if page.name == "concepts.md":  # the page that the links lead to
+        assert all(f"\n| {word} | " in text_of(page) for word in words)
+        words = []
+    for word in ("P1", "P2", *words):
+        if found := re.search(rf"(?<![\w`-]){word}(?![\w`])", text):
+            assert "](" in text[found.start() : found.start() + 200], f"{word} has no link at its first use"
 
 
-def test_the_demo_opens_the_window_for_every_recorded_seed() -> None:
-    result = json.loads((ROOT / "results" / "demo_seeds.json").read_text(encoding="utf-8"))
-    assert result["seeds"] >= 5 and set(result["open"].values()) == {result["seeds"]}
-    for row in result["runs"]:  # the presets are still the ones that were measured, seeds and threads apart
-        seeds = {"training": {"seed": row["seed"], "threads": 2}, "data": {"seed": row["seed"]}}
-        kept = row["settings"]["evaluation"]["keep_samples"]  # what is stored does not change what is measured
-        settings = load_settings(row["name"], {**seeds, "evaluation": {"seed": row["seed"], "keep_samples": kept}})
-        assert build(RunSettings, row["settings"]) == settings, row["name"]
-    assert all(run["copy_chance"] < 0.05 and run["tau_mem"]["status"] == "observed" for run in result["runs"])
+def test_readme_is_short_and_cites_the_papers() -> None:
+    text = text_of(ROOT / "README.md")
+    assert len(text) < 9_000
+    citation = yaml.safe_load(text_of(ROOT / "CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors", "references"} <= citation.keys()
+    assert citation["authors"] == [{"name": "The twoclocks developers"}]
+    assert citation["version"] == twoclocks.__version__ and len(citation["references"]) == 2
+    for paper in citation["references"]:
+        assert paper["url"] in text and all(author["family-names"] in text for author in paper["authors"])

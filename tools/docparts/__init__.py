@@ -1,0 +1,16 @@
+"""Generated parts of the documentation: one file per group of tables, one function per part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docparts import claims, clocks, registries, reliability, source_tree, speed
+
+PARTS: dict[str, Callable[[], str]] = {
+    **claims.PARTS,
+    **clocks.PARTS,
+    **registries.PARTS,
+    **reliability.PARTS,
+    **source_tree.PARTS,
+    **speed.PARTS,
+}
