@@ -104,11 +104,11 @@ IMPOSSIBLE = [
     ("latin", {"side": 0}, r"rule\.side: 0 .*at least 1"),
     ("latin", {"side": 12}, r"rule\.side: 12 .*at most 11"),
     ("row_latin", {"side": 0}, r"rule\.side: 0 "),
-    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use 2×2, 2×3"),
+    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use blocks of 2×2, 2×3"),
     ("sudoku", {"block_rows": 0}, r"rule\.block_rows: 0 "),
     ("sudoku", {"block_rows": 12, "block_cols": 1}, r"rule\.block_rows: 12 .*Latin square"),
     ("sudoku", {"block_rows": 1, "block_cols": 12}, r"rule\.block_cols: 12 .*Latin square"),
-    ("sudoku_cyclic", {"block_rows": 3, "block_cols": 3}, r"rule\.block_cols: 3 .*6 at most"),
+    ("sudoku_cyclic", {"block_rows": 3, "block_cols": 3}, r"rule\.block_cols: 3 .*at most 6"),
     ("free", {"length": 2, "alphabet": 1}, r"rule\.alphabet: 1 .*at least 2"),
     ("rhm", {"depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 5}, r"rule\.synonyms: 5 .*use 1 to 4"),
     ("rhm", {"depth": 2, "branching": 1, "vocabulary": 4, "synonyms": 1}, r"rule\.branching: 1 .*at least 2"),
@@ -150,7 +150,7 @@ def test_edges(name: str, settings: dict[str, Any]) -> None:
         broken = x.clone()
         broken.view(3, -1)[:, 0] = wrong
         assert not any(bool(valid[:, 0].any()) for valid in rule.parts_valid(broken).values())
-    assert rule.copy_chance(10**9) == (0.0 if rule.only_a_sample else 1.0)
+    assert rule.copy_chance(10**9) == (0.0 if rule.is_corpus else 1.0)
     assert rule.cube_copy_chance(1) == rule.symbols ** -float(x[0].numel())
 
 

@@ -22,7 +22,7 @@ from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.diversity import Diversity
 from twoclocks.evaluation.metric import Metric, pieces_named
 from twoclocks.evaluation.neighbours import Neighbours
-from twoclocks.rules.base import Rule, all_pieces, in_range
+from twoclocks.rules.base import Rule, all_parts_valid, in_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Evaluator:
         return Decoded(symbols, distance)
 
     def outcome(self, decoded: Decoded, parts_valid: Mapping[str, Tensor]) -> Outcome:
-        return Outcome(all_pieces(parts_valid), self.copies.found(decoded.symbols), decoded.distance)
+        return Outcome(all_parts_valid(parts_valid), self.copies.found(decoded.symbols), decoded.distance)
 
     def __call__(self, decoded: Decoded) -> dict[str, float]:
         """Name to value; fractions come with their number of samples as ``trials``."""

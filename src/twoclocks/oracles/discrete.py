@@ -13,7 +13,7 @@ from torch.nn import functional
 from twoclocks.core.constants import MASK
 from twoclocks.core.errors import UserError
 from twoclocks.oracles.posterior import Posterior, layer_posteriors, rule_posterior
-from twoclocks.rules.automaton import NEVER
+from twoclocks.rules.automaton import LOG_ZERO
 from twoclocks.rules.base import Rule
 from twoclocks.rules.rhm import RandomHierarchy
 
@@ -57,7 +57,7 @@ class UniformNoise(Corruption):
         check_tokens(tokens, 0, symbols)
         same = functional.one_hot(tokens.flatten(1).long(), symbols).double()
         level = self.level_like(same)
-        return ((1 - level) * same + level / symbols).log().clamp(min=NEVER)
+        return ((1 - level) * same + level / symbols).log().clamp(min=LOG_ZERO)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Masking(Corruption):
         check_tokens(tokens, MASK, symbols)
         flat = tokens.flatten(1).long()
         same = functional.one_hot(flat.clamp(min=0), symbols).bool()
-        return torch.where(same | (flat == MASK)[..., None], 0.0, NEVER).double()
+        return torch.where(same | (flat == MASK)[..., None], 0.0, LOG_ZERO).double()
 
 
 def token_posterior(rule: Rule, tokens: Tensor, corruption: Corruption) -> Tensor:

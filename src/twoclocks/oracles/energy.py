@@ -14,7 +14,7 @@ from torch import Tensor
 
 from twoclocks.core.errors import UserError
 from twoclocks.oracles.gaussian import Sigma, as_floats, check_finite, levels_of
-from twoclocks.rules.automaton import NEVER
+from twoclocks.rules.automaton import LOG_ZERO
 from twoclocks.rules.base import Rule
 from twoclocks.rules.counts import Counted, GlobalK
 from twoclocks.rules.parity import Parity
@@ -57,7 +57,7 @@ def local_and_rule_terms(rule: Rule, y: Tensor, sigma: Sigma) -> tuple[Tensor, T
     weights = []
     for bit in (0, 1):  # log Z with each entry in turn held at this bit: a posterior would underflow at small σ
         held = logits[:, None].repeat(1, entries, 1, 1)  # (n, held entry, entry, symbol)
-        held.diagonal(dim1=1, dim2=2)[:, 1 - bit] = NEVER
+        held.diagonal(dim1=1, dim2=2)[:, 1 - bit] = LOG_ZERO
         total = rule.log_partition(held.reshape(n * entries, entries, 2))
         if total is None:
             raise UserError(f"rule: {rule} has no closed form; the split needs one")

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twoclocks.core.errors import UserError
-from twoclocks.rules.automaton import NEVER
+from twoclocks.rules.automaton import LOG_ZERO
 from twoclocks.rules.base import Rule
 from twoclocks.rules.rhm import RandomHierarchy
 
@@ -55,7 +55,7 @@ def layer_posteriors(rule: RandomHierarchy, logits: Tensor) -> list[Tensor]:
         logits = logits.detach().double().clone()
         shapes = [(len(logits), rule.nodes(level), rule.vocabulary) for level in range(rule.depth + 1)]
         fields = [logits.new_zeros(shape, requires_grad=True) for shape in shapes]
-        total = rule.upward(logits, fields)[-1].squeeze(1).logsumexp(dim=1)
+        total = rule.upward_messages(logits, fields)[-1].squeeze(1).logsumexp(dim=1)
         check_possible(total)
         return [normalised(part) for part in torch.autograd.grad(total.sum(), fields)]
 
@@ -92,6 +92,6 @@ def in_pieces(posterior: Posterior, rows: int) -> Posterior:
 
 def check_possible(log_total: Tensor) -> None:
     """Refuse evidence that no member of the set can explain; its posterior does not exist."""
-    impossible = int((log_total <= NEVER / 2).sum())
+    impossible = int((log_total <= LOG_ZERO / 2).sum())
     if impossible:
         raise UserError(f"tokens: what is observed in {impossible} rows fits no valid array; check them with is_valid")

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twoclocks.oracles.posterior import Posterior
-from twoclocks.rules.automaton import NEVER
+from twoclocks.rules.automaton import LOG_ZERO
 
 
 def next_token_loss(posterior: Posterior, rows: Tensor, symbols: int) -> Tensor:
@@ -20,7 +20,7 @@ def next_token_loss(posterior: Posterior, rows: Tensor, symbols: int) -> Tensor:
     ['0.693', '0.000', '0.693', '0.000']
     """
     flat = rows.flatten(1)
-    seen = (1 - functional.one_hot(flat, symbols).double()) * NEVER  # log-likelihood of a symbol that was read
+    seen = (1 - functional.one_hot(flat, symbols).double()) * LOG_ZERO  # log-likelihood of a symbol that was read
     found = []
     for entry in range(flat.shape[1]):
         logits = torch.zeros_like(seen)
