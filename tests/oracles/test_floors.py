@@ -12,7 +12,7 @@ import twoclocks as tc
 from twoclocks import oracles
 from twoclocks.core.errors import UserError
 from twoclocks.data.encodings import OneHotImage
-from twoclocks.oracles.floors import estimate
+from twoclocks.oracles.floors import mean_and_error
 from twoclocks.rules import Parity
 
 PARITY = Parity(length=12, group=3)
@@ -54,7 +54,9 @@ def test_floor_is_the_mean_squared_error_of_the_oracle(name: str, settings: dict
         found = oracles.rule_floor(rule, sigma, samples=20_000, encoding=encoding)
         scatter = math.hypot(found.error, float(squared.std()) / math.sqrt(len(squared)))
         assert found.loss == pytest.approx(float(squared.mean()), abs=4 * scatter)
-        assert found.error < float(squared.std()) / math.sqrt(len(squared))  # less scatter than the plain estimate
+        assert found.error < float(squared.std()) / math.sqrt(
+            len(squared)
+        )  # smaller than the error of the plain estimate
 
 
 def test_knowing_more_lowers_the_floor() -> None:
@@ -90,7 +92,7 @@ def test_empirical_floor_uses_every_training_row() -> None:
 
 
 def test_the_standard_error_is_that_of_a_mean() -> None:
-    assert estimate(torch.tensor([1.0, 2.0, 3.0, 6.0])) == (3.0, pytest.approx(math.sqrt(14 / 3) / 2))
+    assert mean_and_error(torch.tensor([1.0, 2.0, 3.0, 6.0])) == (3.0, pytest.approx(math.sqrt(14 / 3) / 2))
 
 
 def test_the_error_shrinks_with_samples_and_is_honest() -> None:

@@ -17,7 +17,7 @@ from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
 from twoclocks.objectives.fixed_noise import FixedNoise
 from twoclocks.oracles.kernel_descent import KernelDescent
-from twoclocks.oracles.ntk import memory_eigenvalue, steps_of
+from twoclocks.oracles.ntk import decay_steps, memory_eigenvalue
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.base import Rule
 from twoclocks.runs import Run, RunSettings, load_settings
@@ -236,7 +236,7 @@ def local_mode(settings: RunSettings) -> dict[str, float]:
     rows = training_set(settings.rule, settings.data.n, settings.data.seed, settings.data.part)
     train = points(settings.rule, settings.encoding, rows)
     found = memory_eigenvalue(train, settings.objective.sigma, draws=max(4, 8192 // len(train)))
-    tau = steps_of(found.value, settings.training.learning_rate, train.shape[1])
+    tau = decay_steps(found.value, settings.training.learning_rate, train.shape[1])
     return {"eigenvalue": found.value, "error": found.error, "tau": tau}
 
 
