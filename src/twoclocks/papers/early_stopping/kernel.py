@@ -176,7 +176,9 @@ class Kernel(Recipe):
 
     def verdict(self, powers: Mapping[str, Power]) -> Verdict:
         scaled = all(
-            powers[f"{limit}-{kind}"].near(claimed, TOLERANCE) for limit in LIMITS for kind, claimed in CLAIMED.items()
+            powers[f"{limit}-{kind}"].agrees_with(claimed, TOLERANCE)
+            for limit in LIMITS
+            for kind, claimed in CLAIMED.items()
         )
         same = powers["adam-size"].overlaps(powers["ntk-size"])
         return "reproduced" if scaled and same else "not reproduced"
