@@ -181,7 +181,7 @@ def test_a_cell_with_lost_rows_or_of_another_run_is_not_skipped(tmp_path: Path) 
     assert not (tmp_path / "out" / ".shared-0123.partial").exists()
     shutil.rmtree(first)
     shutil.copytree(second, first)
-    assert any("is that of another cell" in line for one in verify_tree(tmp_path / "out") for line in one.damage)
+    assert any("belongs to another cell" in line for one in verify_tree(tmp_path / "out") for line in one.damage)
     mixed = run_sweep(plan, tmp_path / "out", LOCAL, retries=0)
     assert mixed.counts() == {"finished": 1, "failed": 1} and "other settings" in mixed.failures[plan.cells[0].key]
     assert mixed.rows()[0]["tau_mem_lower"] is None and mixed.rows()[1]["tau_mem_lower"] is not None

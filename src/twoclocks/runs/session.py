@@ -226,7 +226,7 @@ class Session:
         if isinstance(error, LockedError):  # the directory is another's now
             return error
         if isinstance(error, DiskError):  # nothing more can be written; a run without a last word is unfinished
-            return error.noting(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
+            return error.with_note(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
         named = str(error) if isinstance(error, StoppedError | UserError) else f"{type(error).__name__}: {error}"
         self.set_status(ending(error), reason=named)
         return error
