@@ -23,7 +23,7 @@ from twoclocks.store.lock import WriterLock
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
 from twoclocks.sweeps.coordinator import Dispatch
 from twoclocks.sweeps.executors import Executor, JobResult, executor_of
-from twoclocks.sweeps.table import unified, write_table
+from twoclocks.sweeps.table import with_one_type, write_table
 
 LOCAL = EXECUTORS.create("local", workers=2)
 
@@ -147,24 +147,24 @@ def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_cell_that_another_process_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock is let go only after a worker has met it."""
+    """The lock is released only after a worker has found it."""
     plan = read_plan(write_spec(tmp_path / "mine.yaml"))
     cell = tmp_path / "out" / "cells" / plan.cells[0].key
     cell.mkdir(parents=True)
     lock = WriterLock(cell)
     lock.__enter__()
-    met: list[str] = []
-    judge = Dispatch.judge
+    outcomes: list[str] = []
+    handle_result = Dispatch.handle_result
 
-    def judging(self: Dispatch, ended: JobResult) -> None:
-        met.append(ended.outcome)
-        if met == ["busy"]:
+    def handling(self: Dispatch, result: JobResult) -> None:
+        outcomes.append(result.outcome)
+        if outcomes == ["busy"]:
             lock.__exit__(None, None, None)
-        judge(self, ended)
+        handle_result(self, result)
 
-    monkeypatch.setattr(Dispatch, "judge", judging)
+    monkeypatch.setattr(Dispatch, "handle_result", handling)
     assert run_sweep(plan, tmp_path / "out", LOCAL, retries=0).counts() == {"finished": 1}
-    assert met == ["busy", "finished"]
+    assert outcomes == ["busy", "finished"]
 
 
 def test_a_cell_with_lost_rows_or_of_another_run_is_not_skipped(tmp_path: Path) -> None:
@@ -206,7 +206,11 @@ def test_executors_are_chosen_by_words() -> None:
 
 
 def test_columns_have_one_type() -> None:
-    assert unified([1, None, 2.5]) == [1.0, None, 2.5] and unified([1, "a"]) == ["1", "a"] and unified([1, 2]) == [1, 2]
+    assert (
+        with_one_type([1, None, 2.5]) == [1.0, None, 2.5]
+        and with_one_type([1, "a"]) == ["1", "a"]
+        and with_one_type([1, 2]) == [1, 2]
+    )
 
 
 def test_tables_of_different_sweeps_fit_together(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file atomically: temporary file, fsync, rename, fsync of the folder. Readers see the old or new file."""
+    """Replace a file atomically: temporary file, fsync, rename, fsync of the folder. Readers see the old or new one."""
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}{PARTIAL}"
     with named_disk_errors(path):
         try:
