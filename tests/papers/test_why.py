@@ -1,4 +1,4 @@
-"""The claims about why, judged on lives of ideal models: what holds there is known, and so is what does not."""
+"""The recipes A11 to A16 on runs of ideal models, for which it is known whether a claim holds."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_claims_hold_where_they_should(recipe: str, phases: list[str], clocks: C
     assert words
 
 
-def test_a_copy_must_surely_be_stickier_than_a_broken_rule() -> None:
+def test_intervals_must_show_that_copies_persist_longer_than_invalid_samples() -> None:
     made = RECIPES.get("p1-why-raster")()
     info = life(WHOLE, at((40, 50), (80, 90)), "raster")
     phase = replace(info.phases[-1], stay=np.array([0, 0.1, 0.7, 0.8]))
@@ -87,7 +87,7 @@ def test_a_copy_must_surely_be_stickier_than_a_broken_rule() -> None:
         assert found == holds
 
 
-def test_the_approach_must_surely_come_first() -> None:
+def test_the_interval_of_the_approach_must_come_first() -> None:
     made = RECIPES.get("p1-why-approach")()
     info = life(WHOLE, at((40, 50), (80, 90)), "approach")
     for onset, holds in (((60, 80), True), ((60, 85), False)):
@@ -115,7 +115,7 @@ def test_limits_of_the_claims_are_those_of_their_criteria() -> None:
 
 
 class Told:
-    """What the judge of positions reads."""
+    """The fields that the recipe of positions uses."""
 
     def __init__(self, ends: list[Onset | None], splits: list[Onset]) -> None:
         self.rule_onsets, self.memory_onsets = ends, splits
