@@ -155,7 +155,9 @@ def test_settings_refuse_what_cannot_be_resolved() -> None:
     ClockSettings().check_samples(need, looks=80)
     with pytest.raises(SettingError, match="harder to obey"):
         ClockSettings().check_samples(10**6, looks=3, validity=0.95)
-    ClockSettings().check_samples(need, looks=80, validity=1.0)  # everything is valid: there is no rule to tell apart
+    ClockSettings().check_samples(
+        need, looks=80, validity=1.0
+    )  # everything is valid: there is no rule threshold to check
     with pytest.raises(SettingError, match="from chance"):
         ClockSettings().check_samples(200, looks=10, copies=0.09)
     with pytest.raises(SettingError, match="chance"):

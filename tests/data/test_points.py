@@ -1,4 +1,4 @@
-"""Points for symbols: Gaussian, repeatable, found again by their nearest neighbour, and looked up fast."""
+"""Gaussian points as codes of symbols: reproducible, decoded to the nearest point, and decoded fast."""
 
 from __future__ import annotations
 

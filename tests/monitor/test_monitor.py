@@ -45,7 +45,7 @@ def test_without_a_rule_it_watches_copies_alone() -> None:
     for step in (1, 2, 3):
         decision = monitor.observe(step, lambda: TRAIN.numpy()[:30])
     assert decision.stop and decision.phase == "memorizing" and decision.valid_rate is None
-    assert decision.clocks.verdict == "unknown"  # without a rule, nobody knows whether the window was open
+    assert decision.clocks.verdict == "unknown"  # without a rule, it is not known whether the window was open
 
 
 def test_repeated_training_rows_count_once_and_impossible_thresholds_are_refused_at_once() -> None:

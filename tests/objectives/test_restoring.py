@@ -28,7 +28,7 @@ CORRUPTIONS: dict[str, type[Corruption]] = {"uniform": oracles.UniformNoise, "ab
 
 
 def matrix(kind: str, alpha: float, symbols: int) -> Tensor:
-    """q(to | from) over the symbols, and behind them the mask: (from, to)."""
+    """Transition matrix q(to | from) over the symbols and, after them, the mask: (from, to)."""
     states = symbols + (kind == "absorbing")
     away = torch.zeros(states, states, dtype=torch.float64)
     if kind == "uniform":
@@ -127,7 +127,7 @@ def exact_bound(objective: D3PM, rule: Rule, repeats: int) -> tuple[float, float
 
 @pytest.mark.parametrize("corruption", ["uniform", "absorbing"])
 def test_the_bound_of_the_exact_posterior_falls_to_the_entropy_with_the_levels(corruption: str) -> None:
-    entropy = math.log(GRAMMAR.count()) / 4  # nats a token
+    entropy = math.log(GRAMMAR.count()) / 4  # nats per token
     bounds = []
     for levels in (2, 8, 500):
         objective = objectives.create("d3pm", corruption=corruption, noise_levels=levels, symbols=3)
@@ -141,7 +141,7 @@ def test_the_bound_of_the_exact_posterior_falls_to_the_entropy_with_the_levels(c
 @pytest.mark.parametrize("corruption", ["uniform", "absorbing"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_bound_is_the_sum_of_its_terms_over_matrices(corruption: str, schedule: str) -> None:
-    """One token, three levels, a network that says the same always: every term by hand, on every schedule."""
+    """One token, three levels, a network with a constant output: every term computed by hand, on every schedule."""
     symbols, levels = 3, 3
     alpha = SCHEDULES[schedule].levels(levels).tolist()
     belief = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
@@ -341,7 +341,7 @@ def test_levels_are_uniform_and_spread_over_the_rows() -> None:
 
 
 def test_a_network_that_says_nothing_knows_the_symbols_and_no_rule() -> None:
-    """With the tokens' own evidence added, silence is the ideal answer for independent uniform symbols."""
+    """With the likelihood of each token added (evidence), output zero is optimal for independent uniform symbols."""
     objective = D3PM(noise_levels=300, symbols=5)
     clean = torch.randint(5, (4000, 3), generator=torch.Generator().manual_seed(1))
     silent = objective.loss(

@@ -1,4 +1,4 @@
-"""Loss floors: against quadrature, against the plain squared error, and in the order that theory demands."""
+"""Loss floors: against quadrature, against the plain squared error, and in the order that theory predicts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_cube_floor_equals_quadrature(sigma: float) -> None:
 
 
 def test_parity_of_two_bits_is_one_bit_seen_twice() -> None:
-    """Pairs of even parity are equal bits: two looks at one bit are one look at σ/√2."""
+    """Pairs of even parity are equal bits: two observations of one bit are equal to one at σ/√2."""
     pair, single = Parity(length=12, group=2), Parity(length=12, group=1)
     twice = oracles.rule_floor(pair, 0.9, samples=20_000)
     once = oracles.cube_floor(single, 0.9 / math.sqrt(2), samples=20_000)
@@ -82,7 +82,7 @@ def test_floors_meet_at_both_ends_of_the_noise_scale() -> None:
 
 
 def test_empirical_floor_uses_every_training_row() -> None:
-    """Two rows next to each other and one far away: only the pair is hard to tell apart."""
+    """Two rows next to each other and one far away: only the pair is hard to distinguish."""
     train = torch.zeros(3, 12, dtype=torch.int64)
     train[1, 0], train[2] = 1, 1
     both = oracles.empirical_floor(train, 0.6, samples=20_000)

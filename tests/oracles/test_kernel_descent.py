@@ -26,7 +26,7 @@ def dense(kernel: CloudKernel) -> Tensor:
 
 
 def test_the_operator_holds_the_derivatives_of_the_kernel() -> None:
-    """Blocks [Θ, σ∂Θ/∂y; σ∂Θ/∂x, σ²∂²Θ/∂x∂y] of Θ at blurred lengths, by autograd, for two different sets of points."""
+    """Blocks [Θ, σ∂Θ/∂y; σ∂Θ/∂x, σ²∂²Θ/∂x∂y] of Θ at noisy lengths, by autograd, for two different sets of points."""
     x, y, sigma, d = gaussian_points(3, 5, 0), gaussian_points(4, 5, 1), 0.6, 5
 
     def smooth(left: Tensor, right: Tensor) -> Tensor:

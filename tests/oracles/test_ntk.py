@@ -81,7 +81,7 @@ def test_the_paper_s_dependence_on_dimension() -> None:
 
 @pytest.mark.parametrize(("share", "stable"), [(0.85, True), (1.2, False)])
 def test_the_largest_eigenvalue_bounds_the_rate_of_real_descent(share: float, stable: bool) -> None:
-    """The constants 2 and 1/d of the loss stand in this bound, as in ``decay_steps``."""
+    """The constants 2 and 1/d of the loss occur in this bound, as in ``decay_steps``."""
     points, sigma = gaussian_points(32, 16, 0), 0.2
     rate = share * largest_rate(largest_eigenvalue(points, sigma, draws=16), 16)
     torch.manual_seed(0)

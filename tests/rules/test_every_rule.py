@@ -1,4 +1,4 @@
-"""Every registered rule, whoever added it: the contract at its published sizes, a test file, and errors that help."""
+"""Every registered rule: the contract at its published sizes, a test file for each, and helpful errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ON_DEVICE = {name: settings for name, settings in SMALL.items() if name != "text
 
 @pytest.mark.parametrize(("name", "settings"), ON_DEVICE.items(), ids=label)
 def test_rules_judge_samples_on_the_device_where_they_are(name: str, settings: dict[str, Any]) -> None:
-    """The meta device has shapes and no numbers: a table left on the CPU, or a look at a value, is an error there."""
+    """The meta device has shapes and no numbers: a table left on the CPU, or reading a value, is an error there."""
     rule = tc.rules.create(name, **settings)
     x = rule.sample(3, seed=0).to("meta")
     verdicts = [rule.is_valid(x), *rule.parts_valid(x).values()]

@@ -104,7 +104,7 @@ def test_heat_bath_reaches_every_class_of_2_by_3_grids() -> None:
 
 
 def rectangles(grids: np.ndarray) -> np.ndarray:
-    """Rectangles with two symbols in their corners: none in the pattern that walks start from."""
+    """Rectangles with two symbols in their corners: none in the base grid, at which walks start."""
     found = np.zeros(len(grids), dtype=int)
     for a, b in combinations(range(grids.shape[1]), 2):
         for c, d in combinations(range(grids.shape[1]), 2):

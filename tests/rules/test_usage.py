@@ -19,7 +19,7 @@ GRAMMARS = [
 
 
 def slow_parse(rule: RandomHierarchy, string: list[int]) -> list[tuple[int, int, int]] | None:
-    """(level, symbol, synonym) of every node from left to right, level by level, by looking through all productions."""
+    """(level, symbol, synonym) of every node from left to right, level by level, by searching all productions."""
     found = []
     for level, table in enumerate(rule.productions, start=1):
         above = []

@@ -37,7 +37,7 @@ HEALTH = {
 
 
 def session_processes(session: int) -> list[int]:
-    """Living processes of a session: Ray's workers leave their group but not their session."""
+    """Running processes of a session: Ray's workers leave their group but not their session."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -102,7 +102,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def sweep(self, spec: Path, out: Path, *words: str, token: bool = True) -> subprocess.Popen[str]:
-        """The command line in a process of its own, as a user would give it."""
+        """The command line in its own process, as a user would call it."""
         command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--executor", "ray"]
         command += [f"--executor.address={self.address}", "--checkpoint-seconds", "0", *words]
         environment = self.environment if token else self.without_token | {"RAY_NUM_REDIS_GET_RETRIES": "1"}
@@ -150,7 +150,7 @@ assert not pool.mark.exists()
 
 
 def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
-    """One node says that it has a GPU: five cells fit on it; that there is none is found out by the cell itself."""
+    """One node declares a GPU that it does not have: five cells share it, and each cell finds that it is missing."""
     words = [sys.executable, "-c", SHARE, cluster.address, str(tmp_path)]
     done = subprocess.run(words, env=cluster.environment, text=True, capture_output=True, timeout=60, check=False)
     assert done.stdout.startswith("5 ['failed', 'failed'] training.device: 'cuda'"), done
@@ -159,7 +159,7 @@ def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
 
 
 def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
-    """Also: a driver without the token is kept out, and results can travel through the object store. The last test."""
+    """Also: a driver without the token is rejected, and results can come through the object store. The last test."""
     long = {"training.steps": 400, "evaluation.steps": [0, *range(20, 401, 20)]}
     spec = write_spec(tmp_path / "grid.yaml", set=long, grid={"data.n": [4, 6]}, seeds={"training": 2})
     stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)

@@ -1,4 +1,4 @@
-"""A sweep on this machine: every cell once, whatever happens to the processes."""
+"""A sweep on this machine: every cell is finished once, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_sweep_runs_every_cell_once_and_writes_the_same_numbers_as_single_runs
 
 
 def test_cells_that_diverge_do_not_fit_or_fail_cost_only_themselves(tmp_path: Path) -> None:
-    """Memory: tried again alone, once. A failure: tried as often as asked. Divergence is a result."""
+    """Out of memory: retried once, alone. A failure: retried as often as allowed. Divergence is a result."""
     grid = {"training.learning_rate": [3e-3, 1e30], "training.batch": [8, 10**6], "model.width": [16, 4096]}
     spec = write_spec(tmp_path / "mixed.yaml", grid=grid)
     plan = read_plan(spec)

@@ -105,16 +105,16 @@ def log_likelihood(x: Floats, hit: Floats, trial: Floats, grid: Floats, threshol
     return found
 
 
-def student_prior(values: Sequence[float], blur: float) -> Prior:
+def student_prior(values: Sequence[float], error_variance: float) -> Prior:
     """Predictive density of the next of some normal values (Student's t), with mean and variance from the earlier ones.
 
-    ``blur`` is the measurement variance of each value.
+    ``error_variance`` is the measurement variance of each value.
     """
     m = len(values)
     if m < 3:
         raise UserError(f"values: {m} earlier runs are too few to estimate their spread; give at least 3")
     centre = float(np.mean(values))
-    spread = math.sqrt((float(np.var(values, ddof=1)) + blur) * (1 + 1 / m))
+    spread = math.sqrt((float(np.var(values, ddof=1)) + error_variance) * (1 + 1 / m))
 
     def density(ln_tau: Floats) -> Floats:
         z = (ln_tau - centre) / spread
@@ -133,7 +133,7 @@ def gap_prior(gap: Onset, pilots: Sequence[tuple[Onset, Onset]]) -> tuple[Prior,
     known = [(a, b) for a, b in pilots if a.estimate is not None and b.estimate is not None]
     ratios = [math.log((b.estimate or 0) / (a.estimate or 1)) for a, b in known]
     widths = [math.log(one.upper / one.lower) for pair in [*known, (gap, gap)] for one in pair if one.estimate]
-    around = student_prior(ratios, blur=2 * float(np.mean(np.square(widths))) / 12 if widths else 0.0)
+    around = student_prior(ratios, error_variance=2 * float(np.mean(np.square(widths))) / 12 if widths else 0.0)
     name = f"the loss gap, with {len(ratios)} pilots"
     begin = gap.estimate if gap.estimate is not None else gap.upper if gap.seen else None
     if begin is not None:

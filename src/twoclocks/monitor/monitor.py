@@ -39,9 +39,7 @@ class Decision:
     stop: bool
     reason: str  # why to stop, or why not, in a sentence
     copy_rate: float
-    copy_rate_ci: tuple[
-        float, float
-    ]  # holds at all looks (interim analyses) together, however often the monitor is called
+    copy_rate_ci: tuple[float, float]  # valid at all looks (interim analyses) together
     copy_chance: float | None  # copy rate of a model that learned only the rule; None if not known
     valid_rate: float | None  # None without a rule
     clocks: Clocks

@@ -1,6 +1,6 @@
 """Exact denoisers E[x | y] under Gaussian noise y = x + σn, for data from the cube, the rule or the training set.
 
-They are the outputs of a perfect model of each, in any image encoding. All arithmetic is float64, whatever y is.
+They are the outputs of a perfect model of each, in any image encoding. All arithmetic is float64, for any dtype of y.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def append(path: Path, data: bytes, size: int) -> None:
             sync_folder(path.parent)
 
 
-def cut(path: Path, size: int) -> None:
+def truncate(path: Path, size: int) -> None:
     """Truncate a file to its first ``size`` bytes; the fsync of the next append covers this too."""
     with named_disk_errors(path), opened(path, os.O_WRONLY) as descriptor:
         disk.truncate(descriptor, size)

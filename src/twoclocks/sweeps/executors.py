@@ -69,9 +69,7 @@ class Pool(ABC):
 class Executor(Settings):
     """Base class of executors, with the settings that all have."""
 
-    workers: int = setting(
-        0, "cells at a time; 0: as many as the machine or cluster has room for", at_least=0, at_most=1024
-    )
+    workers: int = setting(0, "cells at a time; 0: as many as there is room for", at_least=0, at_most=1024)
     cells_per_gpu: int = setting(4, "cells that share a GPU", at_least=1, at_most=64)
 
     @abstractmethod

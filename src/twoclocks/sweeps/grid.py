@@ -1,7 +1,7 @@
 """Plans of sweeps: a grid over any settings, crossed with seeds, expanded to cells with unique keys.
 
 name: law                                   # default: the file's own name
-base: p1-gpt                                # a preset, or a YAML file beside this one
+base: p1-gpt                                # a preset, or a YAML file in the same folder
 set: {training.steps: 4000}                 # what all cells share
 grid:
   data.n: [256, 512, 1024]                  # a list
@@ -32,7 +32,7 @@ class SweepSettings(Settings):
 
     name: str = setting("sweep", "a label, and the name of its folder; default: the name of the file")
     description: str = setting("", "one sentence")
-    base: str = setting(DEFAULT_PRESET, "a preset, or a YAML file beside this one")
+    base: str = setting(DEFAULT_PRESET, "a preset, or a YAML file in the same folder")
     set: dict[str, Any] | None = setting(None, "settings that all cells share, by dotted name")
     grid: dict[str, Any] | None = setting(None, "lists or ranges of settings, by dotted name; all are crossed")
     seeds: dict[str, Any] | None = setting(None, "seeds to cross: training, data, evaluation; a number or a list")
@@ -114,7 +114,9 @@ def check_once(axes: Mapping[str, Any], shared: Mapping[str, Any], change: Mappi
             raise SettingError(f"grid.{other}", axes[other], f"it is part of the axis {key}; remove one of the two")
     for place in (axes, shared, change):
         for label in {"name", "description"} & set(place):
-            raise SettingError(label, place[label], "it belongs to the sweep; write it beside base and grid")
+            raise SettingError(
+                label, place[label], "it belongs to the sweep; write it at the top level, next to base and grid"
+            )
 
 
 def axis_values(key: str, given: Any) -> list[Any]:

@@ -48,7 +48,7 @@ def connect(address: str) -> Any:
     """Connect to a cluster and return the module ray; its authentication mode must be set before the import."""
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode != "token":
-        raise SettingError("RAY_AUTH_MODE", mode, "without a token anybody who reaches a port can run code; unset it")
+        raise SettingError("RAY_AUTH_MODE", mode, "without a token, anyone who can reach a port can run code; unset it")
     check_reachable(address)
     if "ray" in sys.modules and "RAY_AUTH_MODE" not in os.environ:
         raise UserError("RAY_AUTH_MODE: ray was imported before it was set; set it to token first")
