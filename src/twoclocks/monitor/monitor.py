@@ -275,9 +275,7 @@ class Monitor:
         try:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UserError(
-                f"{path}: cannot be read as a monitor's state ({error}); give a file that save wrote"
-            ) from None
+            raise UserError(f"{path}: cannot be read as a state ({error}); give a file that save wrote") from None
         self.load_state(state)
 
 
