@@ -1,8 +1,8 @@
-"""How long does a whole dissection take? Every view of a run, nothing known before, and the page with its figures.
+"""Time of a whole dissection: every view of a run, without any cached measurement, and the page with its figures.
 
     python benchmarks/dissection.py DIR --out results/dissection_h200.json
 
-DIR is a run directory with kept weights. What was measured on it earlier is left out of account and stays.
+DIR is a run directory with weights. Measurements that are cached there are not used, and stay.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def main() -> None:
     spent: Counter[str] = Counter()
     last = [time.perf_counter(), "start"]
 
-    def report(done: int, total: int, words: str) -> None:
+    def report(done: int, total: int, message: str) -> None:
         now = time.perf_counter()
         spent[str(last[1])] += now - float(last[0])  # type: ignore[assignment]
-        last[:] = [now, words.split(" ")[0]]
+        last[:] = [now, message.split(" ")[0]]
 
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -44,7 +44,7 @@ def main() -> None:
         found = dissect(subject, choose_views(), Cache(Path(folder)), report)
         measured = time.perf_counter() - begin
         why_chapter(found, salt="x")
-    whole = time.perf_counter() - begin
+    total_seconds = time.perf_counter() - begin
     result = {
         "command": f"python benchmarks/dissection.py DIR --out results/{arguments.out.name}",
         "commit": commit(),
@@ -57,14 +57,16 @@ def main() -> None:
         "seconds": {
             "views": {name: round(value, 2) for name, value in spent.most_common() if name and name != "start"},
             "measuring": round(measured, 1),
-            "drawing": round(whole - measured, 1),
-            "whole": round(whole, 1),
+            "drawing": round(total_seconds - measured, 1),
+            "whole": round(total_seconds, 1),
         },
         "sentences": {name: info.sentences() for name, info in found.infos.items()},
         "refused": found.refused,
     }
     write_json(arguments.out, result)
-    print(f"{result['looks']} looks in {measured:.1f} s, with drawing {whole:.1f} s: {result['seconds']}")
+    print(
+        f"{result['looks']} measurements in {measured:.1f} s, with drawing {total_seconds:.1f} s: {result['seconds']}"
+    )
 
 
 if __name__ == "__main__":

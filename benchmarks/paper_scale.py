@@ -1,8 +1,8 @@
-"""How long does a run of a preset take, and when do its clocks tick? By default P1's baseline, whole, on one GPU.
+"""Time and clocks of a whole run of a preset; by default P1's baseline on one GPU.
 
     python benchmarks/paper_scale.py --out results/paper_scale.json --work DIR
 
-The run lives in DIR and goes on from its last checkpoint if the command was stopped.
+The run is stored in DIR, and continues from its last checkpoint if the command was stopped.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from twoclocks.runs.session import Progress
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
-KEPT = (STEP, LOSS, LOSS_TRAIN, LOSS_HELD_OUT, SampleAccuracy.name, SampleMemorization.name)
+CURVES = (STEP, LOSS, LOSS_TRAIN, LOSS_HELD_OUT, SampleAccuracy.name, SampleMemorization.name)
 
 
-def say(progress: Progress) -> None:
+def print_progress(progress: Progress) -> None:
+    """Print one line per evaluation."""
     if progress.evaluated:
         print(f"step {progress.step:,}: {progress.seconds_left:,.0f} s left", flush=True)
 
@@ -34,7 +35,7 @@ def main() -> None:
     parser.add_argument("--preset", default="p1-dit-mini", help="another one, such as demo-gpt, to try the command")
     arguments = parser.parse_args()
     settings = load_settings(arguments.preset)
-    done = run(settings, arguments.work, say)
+    done = run(settings, arguments.work, print_progress)
     columns, timings, clocks = done.metrics(), done.timings(), done.clocks()
     result: dict[str, Any] = {
         "command": f"python benchmarks/paper_scale.py --preset {arguments.preset} --out {arguments.out} --work DIR",
@@ -48,7 +49,7 @@ def main() -> None:
         "attempts": len(done.status["attempts"]),
         "evaluations": len(columns["step"]),
         **clocks.as_json(),
-        "curves": {name: columns[name].tolist() for name in KEPT},
+        "curves": {name: columns[name].tolist() for name in CURVES},
     }
     write_json(arguments.out, result)
     print(f"{result['seconds'] / 60:.1f} minutes; τ_rule {clocks.rule}, τ_mem {clocks.memory}, window {clocks}")

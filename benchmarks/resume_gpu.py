@@ -1,8 +1,8 @@
-"""Is a run that was killed on a GPU the same run? Statistically: its clocks and losses against those of repetitions.
+"""Compare runs that were killed and resumed on a GPU with undisturbed repetitions: clocks and losses.
 
     python benchmarks/resume_gpu.py --out results/resume_gpu.json
 
-Each preset is run several times undisturbed and several times with kill -9 at two random moments, all side by side.
+Each preset is run several times undisturbed and several times with kill -9 at two random steps, all in parallel.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from twoclocks.store.provenance import commit, machine, versions
 PRESETS = ("demo", "demo-gpt")
 
 
-def one(preset: str, out: Path, kills: int, seed: int) -> dict[str, Any]:
-    """A run that is killed so many times and continued each time."""
+def killed_run(preset: str, out: Path, kills: int, seed: int) -> dict[str, Any]:
+    """Run a preset, kill it ``kills`` times and continue it each time; return clocks, losses and attempts."""
     command = [sys.executable, "-m", "twoclocks", "run", preset, "--out", str(out), "--checkpoint-seconds", "1"]
     command += ["--training.device", "cuda", "--training.threads", "1"]
     generator, died, steps = random.Random(seed), 0, load_settings(preset).training.steps
@@ -61,7 +61,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(16) as threads:
         waiting = [
-            threads.submit(one, preset, Path(name) / f"{preset}-{kills}-{number}", kills, number)
+            threads.submit(killed_run, preset, Path(name) / f"{preset}-{kills}-{number}", kills, number)
             for preset in PRESETS
             for kills in (0, 2)
             for number in range(arguments.repetitions)

@@ -1,9 +1,9 @@
-"""How fast are the rules? Rows per second of sampling and of validity, and a million unique rows, for every rule.
+"""Speed of the rules: rows per second of sampling and of validity, and the time of a million unique rows.
 
     python benchmarks/rules.py --out results/rules_speed.json
 
-All rules have 36 entries; larger squares, which come from random walks, are listed below them. Each training set is
-drawn in a process of its own, so that its peak memory is its own.
+All rules have 36 entries; larger squares, which come from random walks, follow. Each training set is drawn in its own
+process, to measure its peak memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 ENTRIES, ROWS, MILLION = 36, 200_000, 1_000_000
-OF_36 = {"rhm": {"depth": 2, "branching": 6, "vocabulary": 6, "synonyms": 6}}  # whose published sizes are others
+OF_36 = {"rhm": {"depth": 2, "branching": 6, "vocabulary": 6, "synonyms": 6}}  # its published sizes have other lengths
 LARGE = [
     ("latin", {"side": 9}, 1_000),
     ("sudoku", {"block_rows": 3, "block_cols": 3}, 1_000),
@@ -35,7 +35,7 @@ LARGE = [
 
 
 def best_of(action: Callable[[], Any], repeats: int = 3) -> float:
-    """Seconds of the fastest repeat; the GPU is waited for."""
+    """Seconds of the fastest repetition, with GPU synchronization."""
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -46,8 +46,9 @@ def best_of(action: Callable[[], Any], repeats: int = 3) -> float:
     return min(times)
 
 
-def measure(name: str, rule: Rule, rows: int, sets: bool) -> dict[str, Any]:
-    x = rule.sample(rows, seed=0)  # also fills the tables that are made once
+def measure_rule(name: str, rule: Rule, rows: int, sets: bool) -> dict[str, Any]:
+    """Speed of one rule; with ``sets`` also that of a large training set."""
+    x = rule.sample(rows, seed=0)  # also fills the caches
     row: dict[str, Any] = {
         "rule": {"name": name, **to_mapping(rule)},
         "rows": rows,
@@ -68,7 +69,7 @@ def measure(name: str, rule: Rule, rows: int, sets: bool) -> dict[str, Any]:
 
 
 def measure_set(section: dict[str, Any]) -> dict[str, Any]:
-    """A million unique rows, or half the support where that is less."""
+    """Time and memory of a training set of a million unique rows, or half the support if that is less."""
     rule = RULES.create(section.pop("name"), **section)
     n = min(MILLION, rule.support() // 2)
     training_set(rule, 2, seed=1)
@@ -80,7 +81,7 @@ def measure_set(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def memory(field: str) -> int:
-    """Bytes of this process now (VmRSS) or at most (VmHWM); getrusage would count the parent's too."""
+    """Memory of this process in bytes: now (VmRSS) or peak (VmHWM); getrusage would include the parent's."""
     (line,) = [line for line in Path("/proc/self/status").read_text().split("\n") if line.startswith(field)]
     return int(line.split()[1]) * 1024
 
@@ -97,10 +98,10 @@ def main() -> None:
     for name, cls in RULES.items():
         rule = RULES.create(name, **OF_36.get(name, cls.examples[0]))
         assert rule.empty(1).numel() == ENTRIES, name
-        runs.append(measure(name, rule, ROWS, sets=True))
+        runs.append(measure_rule(name, rule, ROWS, sets=True))
         print(json.dumps(runs[-1]), flush=True)
     for name, settings, rows in LARGE:
-        runs.append(measure(name, RULES.create(name, **settings), rows, sets=False))
+        runs.append(measure_rule(name, RULES.create(name, **settings), rows, sets=False))
         print(json.dumps(runs[-1]), flush=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     result = {

@@ -1,4 +1,4 @@
-"""Do the fast paths move the clocks? The same runs, fast and plain, and how many evaluations their clocks lie apart.
+"""Compare the clocks of fast and plain code paths: the same runs, and the distance of onsets in evaluations.
 
     python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR
 
@@ -41,9 +41,10 @@ RECORDED = {"DiT-mini, G=3, N=256, batch 256": ("results/p1-order.json", "dit-mi
 
 
 def clocks_of(preset: str, change: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run a preset with changes and return its clocks, time and curves."""
     done = run(load_settings(preset, {"training.device": "cuda", **change}), folder)
     found = done.clocks()
-    values = {name: columns.tolist() for name, columns in done.metrics().items() if name in KEPT}
+    values = {name: columns.tolist() for name, columns in done.metrics().items() if name in CURVES}
     return {
         "tau_rule": found.rule.as_json(),
         "tau_mem": found.memory.as_json(),
@@ -52,11 +53,11 @@ def clocks_of(preset: str, change: dict[str, Any], folder: Path) -> dict[str, An
     }
 
 
-KEPT = (STEP, LOSS, SampleAccuracy.name, SampleMemorization.name)
+CURVES = (STEP, LOSS, SampleAccuracy.name, SampleMemorization.name)
 
 
-def apart(schedule: tuple[int, ...], fast: dict[str, Any], plain: dict[str, Any]) -> int | None:
-    """Evaluations between the first ones past the threshold; None where a clock was not seen."""
+def evaluations_apart(schedule: tuple[int, ...], fast: dict[str, Any], plain: dict[str, Any]) -> int | None:
+    """Number of evaluations between two onsets; None where one was not observed."""
     if fast["status"] != "observed" or plain["status"] != "observed":
         return None
     return schedule.index(int(fast["upper"])) - schedule.index(int(plain["upper"]))
@@ -84,17 +85,20 @@ def main() -> None:
             plain = {**recorded["runs"][name], "recorded": path, "commit": recorded["commit"]}
         else:
             plain = clocks_of(preset, change | PLAIN, arguments.work / f"plain-{number}")
-        differences = {clock: apart(schedule, fast[clock], plain[clock]) for clock in ("tau_rule", "tau_mem")}
+        differences = {
+            clock: evaluations_apart(schedule, fast[clock], plain[clock]) for clock in ("tau_rule", "tau_mem")
+        }
         result["cases"].append({"case": label, "evaluations_apart": differences, "fast": fast, "plain": plain})
         for clock, distance in differences.items():
-            said = {name: str(Onset(**read(one[clock]))) for name, one in (("fast", fast), ("plain", plain))}
+            shown = {name: str(Onset(**onset_fields(one[clock]))) for name, one in (("fast", fast), ("plain", plain))}
             print(
-                f"{label}: {clock} {said['fast']} fast, {said['plain']} plain: {distance} evaluations apart", flush=True
+                f"{label}: {clock} {shown['fast']} fast, {shown['plain']} plain: {distance} evaluations apart",
+                flush=True,
             )
         write_json(arguments.out, result)
 
 
-def read(onset: dict[str, Any]) -> dict[str, Any]:
+def onset_fields(onset: dict[str, Any]) -> dict[str, Any]:
     upper = onset["upper"] if onset["upper"] is not None else float("inf")
     return {"lower": onset["lower"], "upper": upper, "status": onset["status"]}
 

@@ -1,4 +1,4 @@
-"""What a sweep costs besides training: an empty cell, a thousand cells planned and listed, cells side by side on a GPU.
+"""Overhead of sweeps: time of an empty cell, of planning a thousand cells, and of parallel cells on one GPU.
 
 python benchmarks/sweeps.py --out results/sweeps_speed.json [--device cuda]
 """
@@ -21,7 +21,7 @@ from twoclocks.sweeps.executors import Job
 from twoclocks.sweeps.grid import SweepSettings, make_plan
 from twoclocks.sweeps.local import LocalPool
 
-EMPTY = {  # one step, one evaluation, as few samples as the clocks allow
+EMPTY = {  # one step, one evaluation, the fewest samples that the clocks allow
     "rule.length": 8,
     "rule.group": 2,
     "data.n": 4,
@@ -44,16 +44,16 @@ def plan_of(cells: int, base: str = "demo-gpt", **shared: Any) -> Plan:
 
 
 def empty_cells(folder: Path, count: int = 30) -> dict[str, Any]:
-    """One place, warm: seconds from giving an order to hearing that it ended, one after another."""
+    """Seconds from the start of a job to its result, one job after another, in a pool that is already running."""
     taken = []
     with LocalPool(capacity=1, devices=0) as pool:
         for number, cell in enumerate(plan_of(count + 1, **EMPTY).cells):
             begin = time.perf_counter()
             pool.start(Job(cell.key, to_mapping(cell.settings), str(folder / cell.key), 30.0))
-            while not (ended := pool.wait(10)):
+            while not (results := pool.wait(10)):
                 pass
-            assert ended[0].outcome == "finished", ended
-            if number:  # the first one waits for the pool
+            assert results[0].outcome == "finished", results
+            if number:  # the first one includes the start of the pool
                 taken.append(time.perf_counter() - begin)
     own = [load_run(path).status["seconds"] for path in folder.iterdir()]
     return {
@@ -65,6 +65,7 @@ def empty_cells(folder: Path, count: int = 30) -> dict[str, Any]:
 
 
 def planning(folder: Path, cells: int = 1000) -> dict[str, Any]:
+    """Seconds to plan and to list a sweep."""
     begin = time.perf_counter()
     plan = plan_of(cells)
     planned = time.perf_counter()
@@ -78,7 +79,7 @@ def planning(folder: Path, cells: int = 1000) -> dict[str, Any]:
 
 
 def side_by_side(folder: Path, places: int, cells: int) -> dict[str, Any]:
-    """Small diffusion transformers on one GPU, so many at a time: cells an hour."""
+    """Cells per hour of small diffusion transformers, with ``places`` of them at a time on one GPU."""
     shared = {
         "training.device": "cuda",
         "training.steps": 1500,

@@ -1,11 +1,12 @@
-"""How fast is a D3PM step at P2's width? Operations a second beside the ceilings of this GPU, over batches.
+"""Speed of a D3PM training step at P2's width: operations per second and share of the GPU's peak, by batch size.
 
     python benchmarks/unet_speed.py --out results/unet_speed.json
 
-Operations are those of the matrix products, counted from their shapes, three times those of the forward pass. With P2's
-batch of 32 strings the step is bound by memory: every weight, its gradient and its two moments are read and written for
-a few rows. So the bytes that a float32 step cannot avoid are counted too: weights are read on both ways and gradients
-written; Adam reads weights, gradients and two moments, and writes all but the gradients.
+Operations are those of the matrix products, counted from their shapes; a step has three times those of the forward
+pass. With P2's batch of 32 strings the step is bound by memory bandwidth: every weight, its gradient and Adam's two
+moments are read and written for a few rows. So the bytes that a float32 step must move are counted too: weights are
+read in the forward and in the backward pass, and gradients are written; Adam reads weights, gradients and two moments,
+and writes all of them but the gradients.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ from twoclocks.runs.assembly import Experiment
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
-PASSES = 10  # over four bytes a parameter
+PASSES = 10  # reads or writes of four bytes per parameter, per step
 
 
 def tf32_ceiling(side: int = 8192) -> float:
+    """Operations per second of a large matrix product in TF32."""
     torch.set_float32_matmul_precision("high")
     left, right = (torch.randn(side, side, device="cuda") for _ in range(2))
     return 2 * side**3 * rate(lambda: torch.mm(left, right), "cuda", 1.0)
 
 
 def step_row(precision: str, batch: int, width: int, device: str, seconds: float) -> dict[str, Any]:
+    """Speed of one configuration."""
     change = {
         "data.n": 4096,
         "model.width": width,
@@ -46,7 +49,7 @@ def step_row(precision: str, batch: int, width: int, device: str, seconds: float
     parameters = parameter_count(experiment.network)
     operations = 6 * sum(rows * inputs * outputs for rows, inputs, outputs in layer_shapes(experiment))
     step = experiment.make_step()
-    found = rate(partial(seeded, experiment, step), device, seconds)
+    found = rate(partial(seeded_step, experiment, step), device, seconds)
     return {
         "precision": precision,
         "batch": batch,
@@ -59,7 +62,8 @@ def step_row(precision: str, batch: int, width: int, device: str, seconds: float
     }
 
 
-def seeded(experiment: Experiment, step: Any) -> None:
+def seeded_step(experiment: Experiment, step: Any) -> None:
+    """One training step with a fixed seed, so that every step does the same work."""
     experiment.loop.generator.manual_seed(0)
     step()
 
@@ -83,8 +87,8 @@ def main() -> None:
             row["of_ceiling"] = row["operations_per_second"] / peaks[precision]
             row["of_bandwidth"] = row["bytes_per_second"] / top["bytes_per_second"]
             rows.append(row)
-            told = f"{row['steps_per_second']:.1f} steps/s, {row['of_ceiling']:.0%} of its ceiling"
-            print(f"{precision}, batch {batch}: {told}, {row['of_bandwidth']:.0%} of the bandwidth", flush=True)
+            speed = f"{row['steps_per_second']:.1f} steps/s, {row['of_ceiling']:.0%} of its ceiling"
+            print(f"{precision}, batch {batch}: {speed}, {row['of_bandwidth']:.0%} of the bandwidth", flush=True)
             if arguments.device != "cpu":
                 torch.cuda.empty_cache()
     result = {

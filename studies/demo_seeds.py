@@ -1,4 +1,4 @@
-"""Does the demo tell the same story for every seed? Runs it with several seeds and records the verdicts.
+"""Does the demo give the same verdict for every seed? Runs it with several seeds and records the verdicts.
 
     python studies/demo_seeds.py --seeds 6 --work /tmp/demo-seeds --out results/demo_seeds.json
 
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from twoclocks.papers.recipe import common
+from twoclocks.papers.recipe import shared_value
 from twoclocks.report.summary import summarise
 from twoclocks.runs import load_run
 from twoclocks.store.files import write_json
@@ -25,12 +25,13 @@ PRESETS = ("demo", "demo-gpt")
 
 
 def run_seed(seed: int, work: Path, threads: int) -> list[dict[str, Any]]:
+    """Run the demo with one seed, and return one row of results per preset."""
     out = work / f"seed-{seed}"
     if not (out / "report.html").exists():
         shutil.rmtree(out, ignore_errors=True)
         settings = {"training.seed": seed, "data.seed": seed, "evaluation.seed": seed, "training.threads": threads}
-        words = [word for key, value in settings.items() for word in (f"--{key}", str(value))]
-        command = [sys.executable, "-m", "twoclocks.cli", "demo", "--out", str(out), "--json", *words]
+        options = [option for key, value in settings.items() for option in (f"--{key}", str(value))]
+        command = [sys.executable, "-m", "twoclocks.cli", "demo", "--out", str(out), "--json", *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     rows = []
     for preset in PRESETS:
@@ -57,7 +58,7 @@ def main() -> None:
     result = {
         "what": "the demo with several seeds: both clocks and the verdict of each run",
         "command": f"python studies/demo_seeds.py --seeds {arguments.seeds} --work DIR --out FILE",
-        **{key: common(row.pop(key) for row in rows) for key in ("commit", "versions", "machine")},
+        **{key: shared_value(row.pop(key) for row in rows) for key in ("commit", "versions", "machine")},
         "workers": arguments.workers,
         "open": {preset: sum(r["verdict"] == "open" for r in rows if r["name"] == preset) for preset in PRESETS},
         "seeds": arguments.seeds,

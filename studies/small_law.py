@@ -1,9 +1,9 @@
-"""A law, a forecast from it, and whether the forecast came true: small GPTs on the CPU, in half an hour.
+"""Fit a law to small GPTs, forecast a larger size, and train it to test the forecast: half an hour on a CPU.
 
     python studies/small_law.py --work DIR --out results/small_law.json
 
-Pilots are the sweep of docs/examples/law.yaml; then runs of twice the largest size are trained, which the law has not
-seen. What is finished in DIR is not repeated.
+Pilots are the sweep of docs/examples/law.yaml; then runs of twice the largest size are trained, which are not part of
+the fit. Finished runs in DIR are not repeated.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from twoclocks.testing.runs import write_run
 PILOTS = Path(__file__).parents[1] / "docs" / "examples" / "law.yaml"
 SIZE = 512
 LARGER = {"rule.length": 30, "training.steps": 12_000, "evaluation.evaluations": 40, "data.n": SIZE}
-PARTS = (0.4, 0.6, 0.8)  # of τ_mem, at which a forecast of the new runs in training is tried
+PARTS = (0.4, 0.6, 0.8)  # of τ_mem: steps at which the new runs are forecast during training
 
 
 def finished(sweep: Sweep) -> list[Run]:
+    """The finished runs of a sweep."""
     return [Run(Path(row["path"])) for row in sweep.rows() if row["state"] == "finished"]
 
 
 def in_training(run: Run, pilots: list[Run], work: Path) -> list[dict[str, Any]]:
-    """What would have been foretold at some moments before τ_mem, from the run's rows until then."""
+    """Forecasts at some steps before τ_mem, from the run's rows until then."""
     columns, truth = run.metrics(), run.clocks().memory
     if truth.estimate is None:
         return []
     found = []
     for part in PARTS:
-        looks = int((columns["step"] <= part * truth.estimate).sum())
-        begun = {name: values[:looks] for name, values in columns.items() if name not in (STEP, TRIALS)}
+        count = int((columns["step"] <= part * truth.estimate).sum())
+        begun = {name: values[:count] for name, values in columns.items() if name not in (STEP, TRIALS)}
         half = write_run(work / f"{run.path.name}-{part}", run.settings, begun, finished=False)
-        foretold, judged = forecast_running(half, pilots)
-        step = float(columns["step"][looks - 1])
-        found.append({"at": step, "part": part, **foretold.as_json(), "judged": judged.as_json()})
+        predicted, judged = forecast_running(half, pilots)
+        step = float(columns["step"][count - 1])
+        found.append({"at": step, "part": part, **predicted.as_json(), "judged": judged.as_json()})
     return found
 
 
@@ -59,7 +60,7 @@ def main() -> None:
     larger = make_plan(SweepSettings(name="larger", base="demo-gpt", set=LARGER, seeds={"training": 2}))
     checks = finished(run_sweep(larger, arguments.work / "larger", EXECUTORS.create("local", workers=2)))
     laws = {clock: fit_runs(pilots, clock).as_json() for clock in ("tau_mem", "tau_rule", "tau_gap")}  # type: ignore[arg-type]
-    (foretold,), judged = forecast_sizes(pilots, [SIZE])
+    (predicted,), judged = forecast_sizes(pilots, [SIZE])
     came = [
         {"tau_mem": run.clocks().memory.as_json(), "in_training": in_training(run, pilots, arguments.work / "begun")}
         for run in checks
@@ -72,7 +73,7 @@ def main() -> None:
         "machine": machine("cpu"),
         "settings": {"pilots": PILOTS.name, "size": SIZE},
         "laws": laws,
-        "forecast": {**foretold.as_json(), "judged": judged.as_json()},
+        "forecast": {**predicted.as_json(), "judged": judged.as_json()},
         "came": came,
     }
     write_json(arguments.out, result)

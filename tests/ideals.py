@@ -16,7 +16,7 @@ from twoclocks.objectives.base import Network
 from twoclocks.objectives.edm import EDM
 from twoclocks.oracles import cube_denoiser, empirical_denoiser, list_posterior, rule_denoiser, rule_posterior
 from twoclocks.oracles.posterior import Posterior
-from twoclocks.rules.automaton import NEVER
+from twoclocks.rules.automaton import LOG_ZERO
 from twoclocks.runs import RunSettings, load_settings
 
 PARITY = {
@@ -71,7 +71,7 @@ def reader(posterior: Posterior | None, symbols: int) -> Network:
         for place in range(length):
             if place:
                 read = torch.nn.functional.one_hot(tokens[:, place], symbols)
-                evidence[:, place - 1] = (1 - read.double()) * NEVER
+                evidence[:, place - 1] = (1 - read.double()) * LOG_ZERO
             for row in range(n):
                 try:
                     said[row, place] = posterior(evidence[row : row + 1])[0, place].clamp(min=1e-9).log().float()

@@ -84,7 +84,7 @@ def test_laws_of_both_memory_clocks_are_those_that_were_written(tmp_path: Path) 
     assert labels[:2] == ["all runs", "all runs, Weibull"] and "all runs, threshold 0.05" in labels
     earlier = next(row.law for row in memory.rows if row.label.endswith("threshold 0.05"))
     assert earlier is not None and earlier.predict(256) < memory.pooled.predict(256)
-    assert isinstance(memory.collapse, str) and "cannot be told apart" in memory.collapse
+    assert isinstance(memory.collapse, str) and "cannot be distinguished" in memory.collapse
     json.dumps(memory.as_json(), allow_nan=False)
     assert len(law_rows(memory)) == len(labels)
 

@@ -32,7 +32,7 @@ def test_intervals_hold_the_truth_when_it_comes_from_the_prior() -> None:
 
 @pytest.mark.parametrize("slope", [4.0, 20.0, 50.0])
 def test_the_lower_end_holds_for_every_slope(slope: float) -> None:
-    """A steep curve gives no sign before it comes: then nothing is said but that it has not come yet."""
+    """A steep curve gives no sign before its onset: the forecast then only says that memory has not begun."""
     rng = np.random.default_rng(3)
     late = []
     for _ in range(60):
@@ -43,7 +43,7 @@ def test_the_lower_end_holds_for_every_slope(slope: float) -> None:
     assert np.mean(late) <= 0.05
 
 
-def test_copies_by_chance_foretell_nothing() -> None:
+def test_copies_by_chance_predict_nothing() -> None:
     hits = np.random.default_rng(1).binomial(2048, 0.05, size=len(STEPS))
     known = forecast_run(STEPS, hits, 2048, 0.1, chance=0.05)
     fooled = forecast_run(STEPS, hits, 2048, 0.1)
@@ -60,7 +60,7 @@ def test_a_later_look_narrows_the_forecast() -> None:
     assert widths == sorted(widths, reverse=True) and widths[-1] < 0.7
 
 
-def test_the_gap_and_pilots_foretell_before_there_are_copies() -> None:
+def test_the_gap_and_pilots_predict_before_there_are_copies() -> None:
     pilots = [(Onset(90 * k, 110 * k, "observed"), Onset(270 * k, 330 * k, "observed")) for k in (1, 2, 4, 8)]
     early = STEPS < 1000
     opened = gap_prior(Onset(780, 820, "observed"), pilots)

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from twoclocks.clocks import Onset, collapse, fit_law, variance_split
 from twoclocks.clocks.law import log_intervals
-from twoclocks.clocks.regression import Family, Regression, interval
+from twoclocks.clocks.regression import Family, Regression, log_probability
 from twoclocks.core.errors import UserError
 
 SIZES = [64, 128, 256, 512, 1024, 2048]
@@ -103,7 +103,7 @@ def test_runs_that_say_nothing_do_not_sharpen_the_law() -> None:
     assert crowd.predict_interval(4096) == pytest.approx(alone.predict_interval(4096), rel=0.05)
 
 
-def test_a_censored_run_far_from_the_others_is_heard() -> None:
+def test_a_censored_run_far_from_the_others_counts() -> None:
     """Three runs on a line and one that lasted ten times longer: the search must not stay on the line."""
     near = [Onset(10 * n * 0.999, 10 * n * 1.001, "observed") for n in (64, 128, 256)]
     law = fit_law([64, 128, 256, 512], [*near, Onset(51_200, math.inf, "right-censored")])
@@ -176,7 +176,9 @@ def test_probability_of_an_interval_is_exact_far_out() -> None:
     for low, high in ((30.0, 30.1), (-30.1, -30.0), (-1.0, 2.0), (-np.inf, -12.0), (9.0, np.inf)):
         with mpmath.workdps(300):
             truth = float(mpmath.log(mpmath.ncdf(high) - mpmath.ncdf(low)))
-        assert float(interval(np.array([low]), np.array([high]), "log-normal")[0][0]) == pytest.approx(truth, rel=1e-9)
+        assert float(log_probability(np.array([low]), np.array([high]), "log-normal")[0][0]) == pytest.approx(
+            truth, rel=1e-9
+        )
 
 
 def test_onsets_that_say_nothing_do_no_harm() -> None:
@@ -201,14 +203,14 @@ FOUR = [64, 128, 256, 512]
             "observed at 2 sizes only",
         ),
         ([1000, 1001, 1002, 1003], [Onset(10.0**k, 2 * 10.0**k, "observed") for k in range(4)], "no law fits"),
-        (FOUR, [Onset(1, 2, "observed")] * 2, "one a size"),
+        (FOUR, [Onset(1, 2, "observed")] * 2, "one per size"),
         (FOUR, [Onset(0, 0, "left-censored"), *[Onset(1, 2, "observed")] * 3], "step 0"),
         (FOUR, [10, 20, 30, 40], "Onset objects"),
         ([0, 128, 256, 512], [Onset(1, 2, "observed")] * 4, "positive"),
         (FOUR, [Onset(1, 2, "observed", definition=str(n % 100)) for n in FOUR], "different definitions"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(sizes: list[int], onsets: list[Onset], word: str) -> None:
+def test_onsets_that_cannot_be_fitted_are_refused(sizes: list[int], onsets: list[Onset], word: str) -> None:
     with pytest.raises(UserError, match=word):
         fit_law(sizes, onsets)
 
@@ -227,7 +229,7 @@ def crossed(time: Callable[[int, int], float], end: float = 1e6) -> tuple[list[i
     return [n for n, _ in runs], [b for _, b in runs], onsets
 
 
-def test_collapse_tells_samples_seen_from_steps() -> None:
+def test_collapse_distinguishes_samples_seen_from_steps() -> None:
     """Memory by samples seen, by steps, and by the root of the batch; some runs censored."""
     for end in (1e6, 6000):
         seen = collapse(*crossed(lambda n, b: 1000 * n / b, end))
@@ -239,11 +241,11 @@ def test_collapse_tells_samples_seen_from_steps() -> None:
     assert root.batch_power == pytest.approx(-0.5, abs=0.05) and root.size_power == pytest.approx(1, abs=0.1)
 
 
-def test_collapse_refuses_what_cannot_tell() -> None:
+def test_collapse_refuses_runs_that_cannot_distinguish() -> None:
     onsets = [Onset(10, 20, "observed")] * 4
-    with pytest.raises(UserError, match="cannot be told apart"):
+    with pytest.raises(UserError, match="cannot be distinguished"):
         collapse(FOUR, [64] * 4, onsets)
-    with pytest.raises(UserError, match="cross them"):
+    with pytest.raises(UserError, match="cross batches and sizes"):
         collapse(FOUR, FOUR, onsets)
     with pytest.raises(UserError, match="one positive number"):
         collapse(FOUR, [64] * 3, onsets)

@@ -1,4 +1,4 @@
-"""Error rates of what is said after many looks, by simulation with known truth."""
+"""Error rates of statements after many looks (interim analyses), by simulation with known truth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twoclocks.core.proportion import clopper_pearson
 
 
 def false_onsets(runs: int = 400, **how: Any) -> float:
-    """How often a rate of 4% is said to have crossed 5%, over 100 looks at 2,048 samples each."""
+    """How often a rate of 4% is reported above 5%, over 100 looks at 2,048 samples each."""
     hits = np.random.default_rng(3).binomial(2048, 0.04, size=(runs, 100))
     return float(np.mean([onset(range(1, 101), row, 2048, threshold=0.05, **how).seen for row in hits]))
 
@@ -64,9 +64,9 @@ def test_permitted_errors_add_up_and_do_not_depend_on_what_follows() -> None:
 @pytest.mark.parametrize(("rate", "level"), [(0.0, 0.1), (1.0, 0.9), (0.03, 0.1)])
 def test_least_samples_is_the_least(rate: float, level: float) -> None:
     need = least_samples(rate, level, 80, 0.95)
-    for samples, told in ((need, True), (need - 1, False)):
+    for samples, excluded in ((need, True), (need - 1, False)):
         low, high = clopper_pearson(rate * samples, samples, tails(80, 0.95)[-1])
-        assert bool(low > level if rate > level else high < level) == told
+        assert bool(low > level if rate > level else high < level) == excluded
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (3, 10), (10, 10), (200, 2048)])

@@ -30,7 +30,7 @@ STEPS = [10, 20, 30, 40, 50, 60]
     ],
 )
 def test_first_sustained_crossing(hits: list[int], expected: tuple[float, float, str, float | None]) -> None:
-    """Of the measured fractions as they are (P1); and with so many samples that bounds do not matter."""
+    """With measured rates and no bounds (P1); and with so many samples that bounds do not matter."""
     for found in (
         onset(STEPS, hits, 10, threshold=0.3, sustain=3, confidence=0),
         onset(STEPS, 10**6 * (np.array(hits) - 0.01).clip(0), 10**7, threshold=0.3, sustain=3),
@@ -73,7 +73,7 @@ def test_trials_may_differ_between_evaluations() -> None:
         (([], [], 10, 0.5), "empty"),
         (([1, 1], [1, 1], 10, 0.5), "increase"),
         (([2, 1], [1, 1], 10, 0.5), "increase"),
-        (([1, 2], [1], 10, 0.5), "one a step"),
+        (([1, 2], [1], 10, 0.5), "one per step"),
         (([1, 2], [1, 11], 10, 0.5), "between 0 and trials"),
         (([1, 2], [1, -1], 10, 0.5), "between 0 and trials"),
         (([1, 2], [1, float("nan")], 10, 0.5), "finite"),
@@ -111,7 +111,7 @@ def never(last: float) -> Onset:
     ("rule", "memory", "verdict", "window"),
     [
         (seen(10, 20), seen(40, 50), "open", (20, 40)),
-        (seen(10, 20), seen(20, 30), "open", (20, 20)),  # one evaluation is surely inside
+        (seen(10, 20), seen(20, 30), "open", (20, 20)),  # one evaluation is inside with confidence
         (seen(40, 50), seen(10, 20), "empty", None),
         (seen(20, 50), seen(10, 20), "empty", None),
         (seen(10, 20), seen(10, 20), "unknown", None),
@@ -155,7 +155,9 @@ def test_settings_refuse_what_cannot_be_resolved() -> None:
     ClockSettings().check_samples(need, looks=80)
     with pytest.raises(SettingError, match="harder to obey"):
         ClockSettings().check_samples(10**6, looks=3, validity=0.95)
-    ClockSettings().check_samples(need, looks=80, validity=1.0)  # everything is valid: there is no rule to tell apart
+    ClockSettings().check_samples(
+        need, looks=80, validity=1.0
+    )  # everything is valid: there is no rule threshold to check
     with pytest.raises(SettingError, match="from chance"):
         ClockSettings().check_samples(200, looks=10, copies=0.09)
     with pytest.raises(SettingError, match="chance"):
@@ -177,7 +179,9 @@ def test_a_rule_that_is_learned_after_copying_is_discarded() -> None:
 def test_gap_onset_knows_its_errors() -> None:
     steps, gaps = [10, 20, 30, 40, 50, 60], [0.0, 0.02, 0.06, 0.2, 0.3, 0.4]
     assert str(gap_onset(steps, gaps, [0.0] * 6, 0.05)) == "20–30"
-    assert str(gap_onset(steps, gaps, [0.015] * 6, 0.05)) == "10–40"  # 0.06 is not surely above, nor 0.02 below
+    assert (
+        str(gap_onset(steps, gaps, [0.015] * 6, 0.05)) == "10–40"
+    )  # the bounds of 0.06 are not above, those of 0.02 not below
     assert gap_onset(steps, gaps, [0.015] * 6, 0.05).interpolated == pytest.approx(20 * 1.5**0.75)
     for bad in ({"gaps": [0.0] * 5}, {"errors": [-1.0] * 6}, {"gaps": [math.nan] * 6}, {"threshold": math.inf}):
         given = {"steps": steps, "gaps": gaps, "errors": [0.01] * 6, "threshold": 0.05, **bad}

@@ -76,7 +76,7 @@ def kills_at_boundaries(folder: Path, every: int = 1, in_a_row: int = 1) -> Tall
 
 
 def kills_at_random(folder: Path, kills: int, seed: int = 0) -> Tally:
-    """kill -9 at random moments, up to three times a run, for both kinds of model."""
+    """kill -9 at random times, up to three times per run, for both kinds of model."""
     generator = random.Random(seed)
     tally = Tally("kill at a random moment of a run")
     subjects = [settings("demo-gpt", steps=16), settings("demo", steps=12)]
@@ -203,13 +203,13 @@ def disk_errors(folder: Path, every: int = 1) -> Iterator[Tally]:
         for at in range(1, counted.calls + 1, every):
             path = folder / f"{kind}-{at}"
             tally.tried += 1
-            said = ""
+            message = ""
             try:
                 train(chosen, path, Fault(at, kind))
             except DiskError as error:
-                said = str(error)
-            clear = str(path) in said and said.count(";") >= 1
-            noted += "the last good checkpoint is that of step" in said
+                message = str(error)
+            clear = str(path) in message and message.count(";") >= 1
+            noted += "the last good checkpoint is that of step" in message
             good = clear and same_in_the_end(chosen, path, expected)
             tally.equal += good
             tally.wrong += not good

@@ -42,48 +42,48 @@ def contents(root: Path, plan: Plan) -> dict[str, str]:
     return found
 
 
-class MurderousPool(LocalPool):
-    """Kills a part of the processes that run cells, each at a random moment of its short life."""
+class KillingPool(LocalPool):
+    """Kills some of the processes that run cells, each at a random time."""
 
     def __init__(self, capacity: int, part: float, seed: int) -> None:
         super().__init__(capacity, devices=0)
         self.part, self.generator = part, random.Random(seed)
-        self.doomed: dict[int, float] = {}
+        self.kill_times: dict[int, float] = {}
         self.seen: set[int] = set()
         self.kills, self.finished = 0, Counter[str]()
 
     def wait(self, seconds: float) -> list[JobResult]:
-        ended = super().wait(0.01)
+        results = super().wait(0.01)
         for process in set(self.processes.values()) - self.seen:
             self.seen.add(process)
             if self.generator.random() < self.part:
-                self.doomed[process] = time.monotonic() + self.generator.uniform(0, 0.1)
-        for process, when in list(self.doomed.items()):
+                self.kill_times[process] = time.monotonic() + self.generator.uniform(0, 0.1)
+        for process, when in list(self.kill_times.items()):
             if when < time.monotonic():
-                del self.doomed[process]
+                del self.kill_times[process]
                 if process in self.processes.values():
                     os.kill(process, signal.SIGKILL)
                     self.kills += 1
-        self.finished.update(one.key for one in ended if one.outcome == "finished")
-        return ended
+        self.finished.update(one.key for one in results if one.outcome == "finished")
+        return results
 
 
 @dataclass(frozen=True, kw_only=True)
-class Murderous(Local):
+class Killing(Local):
     """Not registered: an executor for this campaign alone."""
 
-    def open(self, device: str, root: Path) -> MurderousPool:
-        POOLS.append(MurderousPool(self.workers, part=0.25, seed=self.workers))
+    def open(self, device: str, root: Path) -> KillingPool:
+        POOLS.append(KillingPool(self.workers, part=0.25, seed=self.workers))
         return POOLS[-1]
 
 
-POOLS: list[MurderousPool] = []
+POOLS: list[KillingPool] = []
 
 
 def workers_killed(folder: Path, workers: int, cells: int) -> Tally:
     """A quarter of the worker processes die by kill -9; each cell is finished exactly once, with the same bytes."""
     plan = read_plan(write_spec(folder / "tiny.yaml", cells, steps=1))
-    done = run_sweep(plan, folder / "killed", Murderous(workers=workers), retries=8, checkpoint_seconds=0)
+    done = run_sweep(plan, folder / "killed", Killing(workers=workers), retries=8, checkpoint_seconds=0)
     pool = POOLS.pop()
     run_sweep(plan, folder / "whole", Local(workers=2), checkpoint_seconds=0)
     expected, found = contents(folder / "whole", plan), contents(folder / "killed", plan)
@@ -99,7 +99,7 @@ def workers_killed(folder: Path, workers: int, cells: int) -> Tally:
 
 
 def sweeps_killed(folder: Path, kills: int, seed: int = 0) -> Tally:
-    """kill -9 of the coordinator at random moments, then the same command again until it is done."""
+    """kill -9 of the coordinator at random times, then the same command again until it is done."""
     generator = random.Random(seed)
     spec = write_spec(folder / "mid.yaml", cells=6, steps=40)
     plan = read_plan(spec)

@@ -43,7 +43,7 @@ def test_sign_is_the_scalar_encoding_of_bits(length: int) -> None:
 
 
 def test_codes_of_the_paper() -> None:
-    """P1 B.4.2: six symbols at −1, −0.6, …, 1; one channel a symbol; channels that sum to zero."""
+    """P1 B.4.2: six symbols at −1, −0.6, …, 1; one channel per symbol; channels that sum to zero."""
     assert ScalarImage().codes(6).flatten().tolist() == pytest.approx([-1, -0.6, -0.2, 0.2, 0.6, 1])
     rule = tc.rules.create("latin", side=6)
     x = rule.sample(5, 0)
@@ -80,7 +80,7 @@ def test_one_hot_decodes_by_the_largest_channel(zero_mean: bool) -> None:
     assert torch.allclose(decoded.distance, (x - code).abs().flatten(1).amax(dim=1))
 
 
-def test_thousands_of_symbols_are_told_apart() -> None:
+def test_thousands_of_symbols_are_distinguished() -> None:
     space = Space((10_000,), symbols=10_000)
     x = torch.arange(10_000)[None]
     assert torch.equal(ScalarImage().decode(space, ScalarImage().encode(space, x)).symbols, x)

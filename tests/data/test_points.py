@@ -1,4 +1,4 @@
-"""Points for symbols: Gaussian, repeatable, found again by their nearest neighbour, and looked up fast."""
+"""Gaussian points as codes of symbols: reproducible, decoded to the nearest point, and decoded fast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_points_are_drawn_once() -> None:
 
 
 def test_a_sample_is_its_nearest_point() -> None:
-    """Against all distances, one by one, for several entries a sample."""
+    """Against all distances, one by one, for several entries per sample."""
     encoding, space = GaussianPoints(dimension=5), Space((3,), symbols=40)
     x = torch.randn(30, 5, 1, 3, generator=torch.Generator().manual_seed(1))
     found, codes = encoding.decode(space, x), encoding.codes(40).float()
@@ -56,7 +56,7 @@ def test_decoding_against_thousands_of_points_is_fast() -> None:
 
 
 def test_the_empirical_denoiser_of_points_is_the_softmax_over_them() -> None:
-    """The oracle's answer against the formula written out."""
+    """The oracle's result against the formula written out."""
     encoding, rule, sigma = GaussianPoints(dimension=6), Free(alphabet=100), 0.8
     train = rule.sample(7, seed=0)
     y = torch.randn(9, 6, 1, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(2))

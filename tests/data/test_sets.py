@@ -64,7 +64,7 @@ def test_held_out_rows_know_repeated_training_rows_and_full_ones() -> None:
     rule = Parity(length=4, group=2)  # 4 valid samples
     train = training_set(rule, 3)
     assert len(held_out(rule, torch.cat([train, train, train]), 1)) == 1
-    with pytest.raises(SettingError, match="holds all that the rule draws"):
+    with pytest.raises(SettingError, match="contains all samples of the rule"):
         held_out(rule, rule.enumerate(), 1)
 
 

@@ -45,7 +45,7 @@ def test_without_a_rule_it_watches_copies_alone() -> None:
     for step in (1, 2, 3):
         decision = monitor.observe(step, lambda: TRAIN.numpy()[:30])
     assert decision.stop and decision.phase == "memorizing" and decision.valid_rate is None
-    assert decision.clocks.verdict == "unknown"  # without a rule, nobody knows whether the window was open
+    assert decision.clocks.verdict == "unknown"  # without a rule, it is not known whether the window was open
 
 
 def test_repeated_training_rows_count_once_and_impossible_thresholds_are_refused_at_once() -> None:
@@ -92,10 +92,10 @@ def test_observations_from_step_zero_on_work() -> None:
     [
         (np.full((3, 24), np.nan), "NaN"),
         (np.full((3, 24), np.inf), "infinite"),
-        (np.full((3, 24), 0.5), "fractions"),
+        (np.full((3, 24), 0.5), "floats, but the training set has integers"),
         (np.full((3, 24), None), "dtype object"),
         (np.ma.masked_all((3, 24), dtype=int), "masked"),
-        ([[0, 1], [1]], "no array"),
+        ([[0, 1], [1]], "not an array"),
         (lambda: np.full((3, 24), np.nan), "NaN"),
         (np.zeros((0, 24), dtype=int), "at least one row"),
         (np.zeros((3, 23), dtype=int), "24"),
@@ -172,25 +172,25 @@ def test_what_a_copy_is() -> None:
     samples = np.concatenate([train[:5], train[5:10] ^ (np.arange(20) == 3), rng.integers(0, 2, (90, 20))])
     distance = (samples[:, None] != train[None]).sum(-1)
     for most in range(4):
-        assert np.array_equal(Hamming(most).found(samples, train), distance.min(1) <= most)
-    assert np.array_equal(Exact().found(samples, train), distance.min(1) == 0)
+        assert np.array_equal(Hamming(most).is_copy(samples, train), distance.min(1) <= most)
+    assert np.array_equal(Exact().is_copy(samples, train), distance.min(1) == 0)
     assert np.array_equal(
-        Distance(lambda a, b: (a[:, None] != b).sum(-1), 1.5).found(samples, train), distance.min(1) <= 1
+        Distance(lambda a, b: (a[:, None] != b).sum(-1), 1.5).is_copy(samples, train), distance.min(1) <= 1
     )
     near = 1000 + rng.normal(size=(30, 8))
     points = np.concatenate([near[:10] + 0.05 * rng.normal(size=(10, 8)), near[10:20], 1000 + rng.normal(size=(40, 8))])
     two = np.sort(np.linalg.norm(points[:, None] - near[None], axis=-1), axis=1)[:, :2]
-    found = Ratio().found(points, near)
+    found = Ratio().is_copy(points, near)
     assert np.array_equal(found, two[:, 0] < two[:, 1] / 3) and found[:20].all() and not found.all()
-    assert Exact().found(np.array([[-0.0, 1.0]]), np.array([[0.0, 1.0]])).all()
+    assert Exact().is_copy(np.array([[-0.0, 1.0]]), np.array([[0.0, 1.0]])).all()
 
 
 def test_memory_of_comparisons_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     train, samples = TRAIN.numpy(), RULE.sample(100, 1).numpy()
-    whole = [rule.found(samples, train) for rule in (Hamming(6), Ratio(0.9))]
+    whole = [rule.is_copy(samples, train) for rule in (Hamming(6), Ratio(0.9))]
     monkeypatch.setattr("twoclocks.monitor.copies.TILE", 3 * train.size)
     for before, rule in zip(whole, (Hamming(6), Ratio(0.9)), strict=True):
-        assert np.array_equal(rule.found(samples, train), before) and before.any() and not before.all()
+        assert np.array_equal(rule.is_copy(samples, train), before) and before.any() and not before.all()
 
 
 def test_own_distances_that_are_missing_are_an_error() -> None:
@@ -209,13 +209,13 @@ def test_chance_is_the_rate_of_copies_among_samples_that_were_never_seen() -> No
     assert tc.Monitor(TRAIN, RULE).copy_chance == 40 / 2**12
 
 
-def test_fractions_are_watched_too() -> None:
+def test_floats_are_monitored_too() -> None:
     rng = np.random.default_rng(3)
     train = rng.normal(size=(30, 3, 4))
     monitor = tc.Monitor(train, copies="ratio")
     assert monitor.observe(1, train + 0.001 * rng.normal(size=train.shape)).copy_rate == 1
     assert monitor.observe(2, rng.normal(size=(200, 3, 4))).copy_rate < 0.2
-    with pytest.raises(UserError, match="whole numbers"):
+    with pytest.raises(UserError, match="integers, but the training set has floats"):
         monitor.observe(3, np.zeros((3, 12), dtype=int))
 
 
@@ -294,7 +294,7 @@ def test_near_copies_by_chance_are_measured_with_a_rule_and_warned_of_without(ca
     assert "up to 2 entries" in (near.observe_counts(Look(1, 0, 4000, 0)).clocks.memory.definition or "")
 
 
-def test_fractions_of_two_widths_are_compared_in_the_narrower() -> None:
+def test_floats_of_two_widths_are_compared_in_the_narrower() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (40, 12)) / 255
     for given in (pixels.astype(np.float32), torch.tensor(pixels, dtype=torch.float32)):
         for copies in ("exact", "hamming"):
@@ -308,7 +308,7 @@ def test_the_ratio_is_exact_far_from_zero() -> None:
     rng = np.random.default_rng(2)
     train = 1e8 + rng.normal(size=(60, 8))
     copies = train + 1e-3 * rng.normal(size=train.shape)
-    assert Ratio().found(copies, train).all() and Ratio().found(1e8 + rng.normal(size=(60, 8)), train).mean() < 0.3
+    assert Ratio().is_copy(copies, train).all() and Ratio().is_copy(1e8 + rng.normal(size=(60, 8)), train).mean() < 0.3
 
 
 def test_losses_as_single_numbers_give_an_onset_without_bounds_and_must_always_come() -> None:
@@ -321,7 +321,7 @@ def test_losses_as_single_numbers_give_an_onset_without_bounds_and_must_always_c
         monitor.observe(9, TRAIN)
 
 
-def test_what_is_refused_leaves_no_trace_and_numpy_counts_can_be_stored(tmp_path: Path) -> None:
+def test_refused_looks_are_not_added_and_numpy_counts_can_be_stored(tmp_path: Path) -> None:
     monitor = tc.Monitor(TRAIN)
     for bad in (Look(1, 0, 10, gap=0.1, gap_error=-1.0), Look(1, 0.5, 10), Look(1, 0, 10, gap=float("inf"))):  # type: ignore[arg-type]
         with pytest.raises(UserError, match="look"):
@@ -365,7 +365,7 @@ def test_counts_that_cannot_be_are_refused() -> None:
             monitor.observe_counts(look)
 
 
-def test_the_monitor_foretells_memory_while_it_has_not_come() -> None:
+def test_the_monitor_forecasts_memory_until_it_begins() -> None:
     monitor = tc.Monitor(TRAIN)
     steps = np.unique(np.geomspace(100, 8000, 25).astype(int))
     for step in steps:
@@ -377,7 +377,7 @@ def test_the_monitor_foretells_memory_while_it_has_not_come() -> None:
     assert monitor.observe_counts(Look(40_000, 1500, 2048)).forecast is None
 
 
-def test_whole_numbers_of_any_kind_are_compared_by_value() -> None:
+def test_integers_of_any_kind_are_compared_by_value() -> None:
     monitor = tc.Monitor([[0, 1], [255, 3], [255, 3]])
     assert monitor.observe(1, [[0, 1], [300, 2], [-1, 4]]).copy_rate == pytest.approx(1 / 3)
     assert monitor.observe(2, np.array([[255, 3], [0, 3]], dtype=np.int64)).copy_rate == 0.5

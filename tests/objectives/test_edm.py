@@ -75,7 +75,7 @@ def test_a_denoiser_survives_the_way_through_its_raw_network(sigma: float) -> No
 
 @pytest.mark.parametrize("sigma", [0.5, 0.9, 1.5])
 def test_no_denoiser_beats_the_rule_oracle_on_rule_samples(sigma: float) -> None:
-    """The oracle's error is the floor: the cube's is above it, and so is the oracle moved a little in any direction."""
+    """The oracle's error is the floor: the cube's is above it, and so is the error of a slightly changed oracle."""
     rule = Parity(length=12, group=3)
     clean = 2.0 * rule.sample(40_000, seed=0).double() - 1
     noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

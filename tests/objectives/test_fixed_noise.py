@@ -22,7 +22,7 @@ def zero(y: Tensor, label: Tensor) -> Tensor:
 
 
 def points(n: int, dimension: int = 64) -> tuple[Tensor, oracles.Denoiser]:
-    """A training set as points (n, dimension, 1, 1) and the denoiser that knows it by heart."""
+    """A training set as points (n, dimension, 1, 1) and the exact denoiser of this set."""
     rule, encoding = Free(alphabet=4096), GaussianPoints(dimension=dimension)
     rows = training_set(rule, n)
     return encoding.encode(rule, rows).double(), oracles.empirical_denoiser(rows, rule, encoding)

@@ -15,7 +15,7 @@ from twoclocks.core.rows import row_keys
 from twoclocks.objectives.base import sample
 from twoclocks.objectives.d3pm import D3PM, TRANSITIONS
 from twoclocks.objectives.masked import Masked
-from twoclocks.objectives.randomness import pick, seeds, uniforms
+from twoclocks.objectives.randomness import draw_seeds, sample_categorical, uniforms
 from twoclocks.objectives.schedules import SCHEDULES
 from twoclocks.objectives.transitions import MASK
 from twoclocks.oracles.discrete import Corruption
@@ -28,7 +28,7 @@ CORRUPTIONS: dict[str, type[Corruption]] = {"uniform": oracles.UniformNoise, "ab
 
 
 def matrix(kind: str, alpha: float, symbols: int) -> Tensor:
-    """q(to | from) over the symbols, and behind them the mask: (from, to)."""
+    """Transition matrix q(to | from) over the symbols and, after them, the mask: (from, to)."""
     states = symbols + (kind == "absorbing")
     away = torch.zeros(states, states, dtype=torch.float64)
     if kind == "uniform":
@@ -50,20 +50,20 @@ def test_steps_back_are_bayes_rule_on_transition_matrices(kind: str, before: flo
         if whole[clean, token] == 0:
             continue
         posterior = first[clean] * step[:, token] / whole[clean, token]  # q(x_s | x_t, x_0), over states
-        said = torch.zeros_like(posterior)
+        predicted = torch.zeros_like(posterior)
         for other, share in enumerate(logits.softmax(dim=-1).flatten()):
             if whole[other, token] > 0:
-                said += share * first[other] * step[:, token] / whole[other, token]
+                predicted += share * first[other] * step[:, token] / whole[other, token]
             else:  # the network believes the impossible: then an unmasked token is what it is
-                said += share * torch.eye(len(whole), dtype=torch.float64)[token]
+                predicted += share * torch.eye(len(whole), dtype=torch.float64)[token]
         tokens = torch.tensor([[MASK if token == symbols else token]])
         message = logits - transitions.likelihood(tokens, t[:, None], symbols)
         pair = transitions.pair(s, t, symbols)
         found = transitions.reverse_posterior(tokens, message, pair).flatten()
         if kind == "absorbing":  # the mask comes first
             found = found.roll(-1)
-        assert torch.allclose(found, said[: len(found)], atol=1e-6)
-        slow = sum(float(q * (q / p).log()) for q, p in zip(posterior, said, strict=True) if q > 0)
+        assert torch.allclose(found, predicted[: len(found)], atol=1e-6)
+        slow = sum(float(q * (q / p).log()) for q, p in zip(posterior, predicted, strict=True) if q > 0)
         divergence = transitions.divergence(torch.tensor([[clean]]), tokens, message, pair)
         assert float(divergence) == pytest.approx(slow, abs=1e-5)
 
@@ -74,7 +74,7 @@ def test_corruption_has_the_frequencies_of_its_matrix(kind: str) -> None:
     generator = torch.Generator().manual_seed(1)
     clean = torch.full((1, 200_000), 1)
     chosen, other = (torch.rand(clean.shape, generator=generator) for _ in range(2))
-    tokens = TRANSITIONS[kind].corrupted(clean, torch.tensor([[now]]), chosen, other, symbols)
+    tokens = TRANSITIONS[kind].corrupt(clean, torch.tensor([[now]]), chosen, other, symbols)
     found = torch.bincount(tokens.flatten() % (symbols + 1), minlength=symbols + 1).double() / clean.numel()
     truth = matrix(kind, now, symbols)[1]
     assert torch.allclose(found[: len(truth)], truth, atol=0.005)
@@ -105,7 +105,7 @@ def test_with_the_exact_posterior_the_masked_bound_is_the_entropy(rule: Rule, sc
     network = oracles.restoring_network(oracles.rule_posterior(rule), oracles.Masking, rule.symbols)
     tokens, clean = every_mask(rule)
     nll = -network(tokens, torch.ones(1)).gather(2, clean[..., None]).squeeze(2)
-    nll = (nll * (tokens == MASK)).sum(dim=1)  # nats a string
+    nll = (nll * (tokens == MASK)).sum(dim=1)  # nats per string
     masked = (tokens == MASK).sum(dim=1).double()
     chosen = SCHEDULES[schedule]
     points, weights = (torch.from_numpy(part) for part in __import__("numpy").polynomial.legendre.leggauss(200))
@@ -127,7 +127,7 @@ def exact_bound(objective: D3PM, rule: Rule, repeats: int) -> tuple[float, float
 
 @pytest.mark.parametrize("corruption", ["uniform", "absorbing"])
 def test_the_bound_of_the_exact_posterior_falls_to_the_entropy_with_the_levels(corruption: str) -> None:
-    entropy = math.log(GRAMMAR.count()) / 4  # nats a token
+    entropy = math.log(GRAMMAR.count()) / 4  # nats per token
     bounds = []
     for levels in (2, 8, 500):
         objective = objectives.create("d3pm", corruption=corruption, noise_levels=levels, symbols=3)
@@ -141,7 +141,7 @@ def test_the_bound_of_the_exact_posterior_falls_to_the_entropy_with_the_levels(c
 @pytest.mark.parametrize("corruption", ["uniform", "absorbing"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_bound_is_the_sum_of_its_terms_over_matrices(corruption: str, schedule: str) -> None:
-    """One token, three levels, a network that says the same always: every term by hand, on every schedule."""
+    """One token, three levels, a network with a constant output: every term computed by hand, on every schedule."""
     symbols, levels = 3, 3
     alpha = SCHEDULES[schedule].levels(levels).tolist()
     belief = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
@@ -156,8 +156,8 @@ def test_the_bound_is_the_sum_of_its_terms_over_matrices(corruption: str, schedu
                 if whole[clean, token] == 0 or (corruption == "absorbing" and token < symbols):
                     continue  # a visible token under absorption is certain: no term
                 true = first[clean] * step[:, token] / whole[clean, token]
-                said = sum(p * first[a] * step[:, token] / whole[a, token] for a, p in enumerate(belief))
-                kl = sum(float(q * (q / p).log()) for q, p in zip(true, said, strict=True) if q > 0)  # type: ignore[arg-type]
+                predicted = sum(p * first[a] * step[:, token] / whole[a, token] for a, p in enumerate(belief))
+                kl = sum(float(q * (q / p).log()) for q, p in zip(true, predicted, strict=True) if q > 0)  # type: ignore[arg-type]
                 total += float(whole[clean, token]) * kl
         exact[clean] = total
     objective = D3PM(corruption=corruption, schedule=schedule, noise_levels=levels, symbols=symbols)  # type: ignore[arg-type]
@@ -199,28 +199,28 @@ def test_predictions_are_the_posterior_and_what_is_seen_is_certain(
     oracle = oracles.restoring_network(oracles.rule_posterior(GRAMMAR), CORRUPTIONS[corruption], 3)
     drawn = objective.draw(clean, torch.Generator().manual_seed(3))
     network = objective.network_of(oracle) if isinstance(objective, D3PM) else oracle
-    said = objective.predictions(network, clean, *drawn)
+    predicted = objective.predictions(network, clean, *drawn)
     tokens, alpha = objective.corrupt(clean, *drawn)  # type: ignore[attr-defined]
     exact = oracle(tokens, 1 - alpha.reshape(len(clean))).exp()
-    assert said is not None and torch.allclose(said.double(), exact, atol=1e-4)
+    assert predicted is not None and torch.allclose(predicted.double(), exact, atol=1e-4)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_masked_diffusion_keeps_its_schedule_and_tells_the_network_its_noise(schedule: str) -> None:
+def test_masked_diffusion_keeps_its_schedule_and_passes_the_noise_to_the_network(schedule: str) -> None:
     objective = Masked(schedule=schedule, sampler_levels=10)  # type: ignore[arg-type]
-    heard: list[tuple[float, float]] = []
+    calls: list[tuple[float, float]] = []
 
     def listen(tokens: Tensor, noise: Tensor) -> Tensor:
-        heard.append((float(noise.mean()), float((tokens == MASK).double().mean())))
+        calls.append((float(noise.mean()), float((tokens == MASK).double().mean())))
         return torch.zeros(*tokens.shape, 3)
 
     sample(objective, listen, objective.draw_noise(4000, (4,), torch.Generator().manual_seed(0)), chunk=4000)
     expected = [1 - float(a) for a in SCHEDULES[schedule].levels(10).flip(0)[:-1]]
-    assert [noise for noise, _ in heard] == pytest.approx(expected, abs=1e-5)
-    assert [masked for _, masked in heard] == pytest.approx(expected, abs=0.02)
-    heard.clear()
+    assert [noise for noise, _ in calls] == pytest.approx(expected, abs=1e-5)
+    assert [masked for _, masked in calls] == pytest.approx(expected, abs=0.02)
+    calls.clear()
     objective.loss(listen, torch.zeros(4000, 4, dtype=torch.int64), torch.Generator().manual_seed(1))
-    assert heard[0][0] == pytest.approx(heard[0][1], abs=0.02)
+    assert calls[0][0] == pytest.approx(calls[0][1], abs=0.02)
 
 
 def test_times_of_masked_diffusion_begin_at_nothing() -> None:
@@ -302,34 +302,34 @@ def test_a_trained_network_reaches_the_loss_of_the_exact_posterior_and_no_less()
 
 
 def test_uniform_numbers_are_uniform_independent_and_repeatable() -> None:
-    words = seeds(20_000, (2,), torch.Generator().manual_seed(0))
-    first, second = uniforms(words, 0), uniforms(words, 1)
-    assert torch.equal(first, uniforms(words, 0)) and float(first.min()) >= 0 and float(first.max()) < 1
+    seeds = draw_seeds(20_000, (2,), torch.Generator().manual_seed(0))
+    first, second = uniforms(seeds, 0), uniforms(seeds, 1)
+    assert torch.equal(first, uniforms(seeds, 0)) and float(first.min()) >= 0 and float(first.max()) < 1
     for numbers in (first, second):
         counts = torch.histc(numbers, 20, 0, 1)
         assert float(((counts - 2000) ** 2 / 2000).sum()) < 19 + 4.5 * math.sqrt(38)
     stacked = torch.stack([first[:, 0], first[:, 1], second[:, 0]])
     assert float((torch.corrcoef(stacked) - torch.eye(3)).abs().max()) < 0.03
-    assert torch.equal(uniforms(words[5:6], 7), uniforms(words, 7)[5:6])
-    neighbours = words[:1] + torch.arange(64)[:, None]
+    assert torch.equal(uniforms(seeds[5:6], 7), uniforms(seeds, 7)[5:6])
+    neighbours = seeds[:1] + torch.arange(64)[:, None]
     streams = torch.cat([uniforms(neighbours, count) for count in range(64)], dim=1)
-    assert len(streams.flatten().unique()) > 0.99 * streams.numel(), "words beside each other share their numbers"
+    assert len(streams.flatten().unique()) > 0.99 * streams.numel(), "neighbouring seeds share their numbers"
 
 
 def test_picked_symbols_have_their_probabilities_and_never_one_that_does_not_exist() -> None:
     probabilities = torch.tensor([0.2, 0.0, 0.5, 0.3])
     grid = (torch.arange(1000) + 0.5) / 1000
-    found = torch.bincount(pick(probabilities.expand(1000, 4), grid), minlength=4)
+    found = torch.bincount(sample_categorical(probabilities.expand(1000, 4), grid), minlength=4)
     assert found.tolist() == [200, 0, 500, 300]
     rounded = torch.tensor([[0.3333333, 0.3333333, 0.3333333]])
-    assert int(pick(rounded, torch.tensor([0.99999994]))) == 2
+    assert int(sample_categorical(rounded, torch.tensor([0.99999994]))) == 2
 
 
 def test_the_sampler_visits_levels_from_the_last_to_zero() -> None:
     objective = D3PM(noise_levels=1000, sampler_levels=7, symbols=3)
-    visited = [objective.visited(step) for step in range(8)]
-    assert visited[0] == 1000 and visited[-1] == 0 and visited == sorted(set(visited), reverse=True)
-    assert [D3PM(noise_levels=5, symbols=3).visited(step) for step in range(6)] == [5, 4, 3, 2, 1, 0]
+    levels = [objective.level_before(step) for step in range(8)]
+    assert levels[0] == 1000 and levels[-1] == 0 and levels == sorted(set(levels), reverse=True)
+    assert [D3PM(noise_levels=5, symbols=3).level_before(step) for step in range(6)] == [5, 4, 3, 2, 1, 0]
 
 
 def test_levels_are_uniform_and_spread_over_the_rows() -> None:
@@ -341,7 +341,7 @@ def test_levels_are_uniform_and_spread_over_the_rows() -> None:
 
 
 def test_a_network_that_says_nothing_knows_the_symbols_and_no_rule() -> None:
-    """With the tokens' own evidence added, silence is the ideal answer for independent uniform symbols."""
+    """With the likelihood of each token added (evidence), output zero is optimal for independent uniform symbols."""
     objective = D3PM(noise_levels=300, symbols=5)
     clean = torch.randint(5, (4000, 3), generator=torch.Generator().manual_seed(1))
     silent = objective.loss(

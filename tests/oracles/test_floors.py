@@ -1,4 +1,4 @@
-"""Loss floors: against quadrature, against the plain squared error, and in the order that theory demands."""
+"""Loss floors: against quadrature, against the plain squared error, and in the order that theory predicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import twoclocks as tc
 from twoclocks import oracles
 from twoclocks.core.errors import UserError
 from twoclocks.data.encodings import OneHotImage
-from twoclocks.oracles.floors import estimate
+from twoclocks.oracles.floors import mean_and_error
 from twoclocks.rules import Parity
 
 PARITY = Parity(length=12, group=3)
@@ -28,7 +28,7 @@ def test_cube_floor_equals_quadrature(sigma: float) -> None:
 
 
 def test_parity_of_two_bits_is_one_bit_seen_twice() -> None:
-    """Pairs of even parity are equal bits: two looks at one bit are one look at σ/√2."""
+    """Pairs of even parity are equal bits: two observations of one bit are equal to one at σ/√2."""
     pair, single = Parity(length=12, group=2), Parity(length=12, group=1)
     twice = oracles.rule_floor(pair, 0.9, samples=20_000)
     once = oracles.cube_floor(single, 0.9 / math.sqrt(2), samples=20_000)
@@ -54,7 +54,9 @@ def test_floor_is_the_mean_squared_error_of_the_oracle(name: str, settings: dict
         found = oracles.rule_floor(rule, sigma, samples=20_000, encoding=encoding)
         scatter = math.hypot(found.error, float(squared.std()) / math.sqrt(len(squared)))
         assert found.loss == pytest.approx(float(squared.mean()), abs=4 * scatter)
-        assert found.error < float(squared.std()) / math.sqrt(len(squared))  # less scatter than the plain estimate
+        assert found.error < float(squared.std()) / math.sqrt(
+            len(squared)
+        )  # smaller than the error of the plain estimate
 
 
 def test_knowing_more_lowers_the_floor() -> None:
@@ -80,7 +82,7 @@ def test_floors_meet_at_both_ends_of_the_noise_scale() -> None:
 
 
 def test_empirical_floor_uses_every_training_row() -> None:
-    """Two rows next to each other and one far away: only the pair is hard to tell apart."""
+    """Two rows next to each other and one far away: only the pair is hard to distinguish."""
     train = torch.zeros(3, 12, dtype=torch.int64)
     train[1, 0], train[2] = 1, 1
     both = oracles.empirical_floor(train, 0.6, samples=20_000)
@@ -90,7 +92,7 @@ def test_empirical_floor_uses_every_training_row() -> None:
 
 
 def test_the_standard_error_is_that_of_a_mean() -> None:
-    assert estimate(torch.tensor([1.0, 2.0, 3.0, 6.0])) == (3.0, pytest.approx(math.sqrt(14 / 3) / 2))
+    assert mean_and_error(torch.tensor([1.0, 2.0, 3.0, 6.0])) == (3.0, pytest.approx(math.sqrt(14 / 3) / 2))
 
 
 def test_the_error_shrinks_with_samples_and_is_honest() -> None:

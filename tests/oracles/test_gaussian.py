@@ -203,7 +203,7 @@ def test_integers_arrays_and_no_rows_are_taken() -> None:
 def test_wrong_input_is_refused_with_the_fix() -> None:
     rule = Parity(length=12, group=3)
     for bad in (math.nan, math.inf):
-        with pytest.raises(UserError, match="y: holds values that are not finite"):
+        with pytest.raises(UserError, match="y: contains NaN or infinity"):
             oracles.rule_denoiser(rule)(torch.full((1, 12), bad), 0.5)
         with pytest.raises(UserError, match=r"train: torch\.float32"):
             oracles.empirical_denoiser(torch.full((2, 12), bad))

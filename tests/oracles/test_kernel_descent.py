@@ -11,7 +11,7 @@ from torch import Tensor
 
 from twoclocks import models, objectives
 from twoclocks.data.points import gaussian_points
-from twoclocks.oracles.kernel_descent import CloudKernel, Coefficients, KernelDescent, target
+from twoclocks.oracles.kernel_descent import CloudKernel, Coefficients, KernelDescent, noise_target
 from twoclocks.oracles.ntk import kernel_of
 from twoclocks.training.optimizer import rate_groups
 
@@ -26,7 +26,7 @@ def dense(kernel: CloudKernel) -> Tensor:
 
 
 def test_the_operator_holds_the_derivatives_of_the_kernel() -> None:
-    """Blocks [Θ, σ∂Θ/∂y; σ∂Θ/∂x, σ²∂²Θ/∂x∂y] of Θ at blurred lengths, by autograd, for two different sets of points."""
+    """Blocks [Θ, σ∂Θ/∂y; σ∂Θ/∂x, σ²∂²Θ/∂x∂y] of Θ at noisy lengths, by autograd, for two different sets of points."""
     x, y, sigma, d = gaussian_points(3, 5, 0), gaussian_points(4, 5, 1), 0.6, 5
 
     def smooth(left: Tensor, right: Tensor) -> Tensor:
@@ -45,11 +45,11 @@ def test_the_operator_holds_the_derivatives_of_the_kernel() -> None:
 def test_losses_are_those_of_plain_steps() -> None:
     train, held_out, rate = gaussian_points(6, 5, 0), gaussian_points(9, 5, 1), 3.0
     inside, outside = (dense(CloudKernel(x, train, SIGMA)) for x in (train, held_out))
-    error, seen = target(6, 5, 5), torch.zeros(9 * 6, 5, dtype=torch.float64)
+    error, seen = noise_target(6, 5, 5), torch.zeros(9 * 6, 5, dtype=torch.float64)
     found = KernelDescent(train, held_out, SIGMA, outputs=5).losses(rate, range(301))
     for step in range(301):
         assert found.train[step] == pytest.approx(float(error.square().sum()) / 30, rel=1e-6)
-        missed = target(9, 5, 5) - seen
+        missed = noise_target(9, 5, 5) - seen
         assert found.held_out[step] == pytest.approx(float(missed.square().sum()) / 45, rel=1e-6)
         seen = seen + 2 * rate / 5 * outside @ error
         error = error - 2 * rate / 5 * inside @ error

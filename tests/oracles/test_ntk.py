@@ -12,11 +12,11 @@ from torch import Tensor
 from twoclocks import models, objectives
 from twoclocks.data.points import gaussian_points
 from twoclocks.oracles.ntk import (
+    decay_steps,
     largest_eigenvalue,
     largest_rate,
     memory_eigenvalue,
     paired_kernel,
-    steps_of,
     tangent_kernel,
 )
 from twoclocks.training.optimizer import rate_groups
@@ -81,7 +81,7 @@ def test_the_paper_s_dependence_on_dimension() -> None:
 
 @pytest.mark.parametrize(("share", "stable"), [(0.85, True), (1.2, False)])
 def test_the_largest_eigenvalue_bounds_the_rate_of_real_descent(share: float, stable: bool) -> None:
-    """The constants 2 and 1/d of the loss stand in this bound, as in ``steps_of``."""
+    """The constants 2 and 1/d of the loss occur in this bound, as in ``decay_steps``."""
     points, sigma = gaussian_points(32, 16, 0), 0.2
     rate = share * largest_rate(largest_eigenvalue(points, sigma, draws=16), 16)
     torch.manual_seed(0)
@@ -96,4 +96,4 @@ def test_the_largest_eigenvalue_bounds_the_rate_of_real_descent(share: float, st
         optimizer.step()
         highest = max(highest, loss.item())
     assert (highest < 1.1) == stable, highest
-    assert steps_of(largest_eigenvalue(points, sigma), rate, 16) == pytest.approx(0.5 / share, rel=0.05)
+    assert decay_steps(largest_eigenvalue(points, sigma), rate, 16) == pytest.approx(0.5 / share, rel=0.05)

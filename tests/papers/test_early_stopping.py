@@ -21,7 +21,7 @@ from twoclocks.papers.early_stopping import twins
 from twoclocks.papers.early_stopping.dispute import DiTDispute, GPTDispute, GrammarDispute
 from twoclocks.papers.early_stopping.grammar import Layers, Sizes
 from twoclocks.papers.early_stopping.optimizers import Optimizers
-from twoclocks.papers.recipe import Recipe, execute
+from twoclocks.papers.recipe import Recipe, execute_recipe
 from twoclocks.runs import Run, RunSettings, load_run, preset_names
 from twoclocks.testing.runs import write_run
 
@@ -33,7 +33,7 @@ def rise(steps: np.ndarray, middle: float) -> np.ndarray:  # type: ignore[type-a
 def written(
     path: Path, settings: RunSettings, rule: float, memory: float, parts: Mapping[str, float] | None = None
 ) -> Run:
-    """A run whose clocks strike near given steps; copies rise from what chance gives."""
+    """A run whose onsets lie near given steps; the copy rate rises from the chance level."""
     steps = np.array(settings.schedule, dtype=float)
     ones, chance = np.ones_like(steps), settings.rule.copy_chance(settings.data.n)
     columns = {
@@ -75,7 +75,7 @@ def test_sizes(tmp_path: Path, case: str, verdict: str) -> None:
             first = False
         return (memory / 5 if first else 3 * memory), memory, {}
 
-    measured = Sizes().measure(runs_of(Sizes(), tmp_path, taus))
+    measured = Sizes().measure_claim(runs_of(Sizes(), tmp_path, taus))
     assert measured.verdict == verdict, measured.sentence
     json.dumps(measured.values, allow_nan=False)
 
@@ -92,7 +92,7 @@ def test_sizes(tmp_path: Path, case: str, verdict: str) -> None:
 )
 def test_layers(tmp_path: Path, layers: tuple[float, ...], memory: float, verdict: str) -> None:
     parts = {f"layer_{level}": tau for level, tau in enumerate(layers, start=1)}
-    measured = Layers().measure(runs_of(Layers(), tmp_path, lambda settings: (layers[-1], memory, parts)))
+    measured = Layers().measure_claim(runs_of(Layers(), tmp_path, lambda settings: (layers[-1], memory, parts)))
     assert measured.verdict == verdict, measured.sentence
 
 
@@ -101,12 +101,12 @@ def test_layers(tmp_path: Path, layers: tuple[float, ...], memory: float, verdic
 def test_dispute(tmp_path: Path, recipe: Recipe, power: float, verdict: str) -> None:
     middle = {"GrammarDispute": 2_000, "DiTDispute": 12_000, "GPTDispute": 900}[type(recipe).__name__]
     runs = runs_of(recipe, tmp_path, lambda s: (1.0, middle * (s.training.batch / 128) ** power, {}))
-    measured = recipe.measure(runs)
+    measured = recipe.measure_claim(runs)
     assert measured.verdict == verdict, measured.sentence
     assert {-1: "P1", 0: "P2", -0.5: "neither"}[power] in measured.sentence
     json.dumps(measured.values, allow_nan=False)
     runs.popitem()
-    assert recipe.measure(runs).verdict == "unfinished"
+    assert recipe.measure_claim(runs).verdict == "unfinished"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_dispute(tmp_path: Path, recipe: Recipe, power: float, verdict: str) -> 
 def test_optimizers(tmp_path: Path, adam: float, sgd: float, verdict: str) -> None:
     taus = {"adam": adam, "sgd": sgd}
     runs = runs_of(Optimizers(), tmp_path, lambda s: (1.0, taus[s.training.optimizer], {}))
-    assert Optimizers().measure(runs).verdict == verdict
+    assert Optimizers().measure_claim(runs).verdict == verdict
 
 
 def twin_info(parting: Onset | None, memory: tuple[float, float]) -> TwinsInfo:
@@ -142,12 +142,12 @@ def test_twins(tmp_path: Path, parting: Onset | None, verdict: str, monkeypatch:
     monkeypatch.setattr(twins, "compare_twins", lambda first, second: twin_info(parting, (100, 200)))
     recipe = twins.ParityTwins()
     runs = runs_of(recipe, tmp_path, lambda settings: (600.0, 5_000.0, {}))
-    assert recipe.measure(runs).verdict == verdict
-    assert recipe.measure(dict(list(runs.items())[:1])).verdict == "unfinished"
+    assert recipe.measure_claim(runs).verdict == verdict
+    assert recipe.measure_claim(dict(list(runs.items())[:1])).verdict == "unfinished"
 
 
 class Searching(Recipe):
-    """A recipe that looks for something before its run begins."""
+    """A recipe that searches for a setting before its run begins."""
 
     claim = paper = criterion = "x"
     searches = 0
@@ -159,7 +159,7 @@ class Searching(Recipe):
         Searching.searches += 1
         return replace(settings, training=replace(settings.training, learning_rate=0.01 * Searching.searches))
 
-    def measure(self, runs: Mapping[str, Run]) -> Any:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Any:
         from twoclocks.papers.recipe import Measurement
 
         (one,) = runs.values()
@@ -176,8 +176,10 @@ def test_what_was_searched_for_is_kept_with_the_run(tmp_path: Path, monkeypatch:
     change = {"training.steps": 4, "evaluation.steps": [0, 2, 4], "evaluation.samples": 256, "model.width": 16}
     TINY["one"] = load_settings("demo-gpt", {**change, "model.depth": 1, "model.heads": 2})
     monkeypatch.setitem(RECIPES._members, "searching", Searching)
-    said = [execute("searching", "cpu", tmp_path, tmp_path / "x.json", lambda line: None).sentence for _ in range(2)]
-    assert said == ["rate 0.01", "rate 0.01"]
+    sentences = [
+        execute_recipe("searching", "cpu", tmp_path, tmp_path / "x.json", lambda line: None).sentence for _ in range(2)
+    ]
+    assert sentences == ["rate 0.01", "rate 0.01"]
 
 
 SMALLER = {

@@ -1,4 +1,4 @@
-"""The kernel recipe: its judgement on gaps that are written by hand, and a small form of it that really runs."""
+"""The kernel recipe: its verdict on gaps that are written by hand, and a real run of a small form."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from twoclocks.papers.early_stopping import kernel
-from twoclocks.papers.early_stopping.kernel import Kernel, predict
-from twoclocks.papers.recipe import RECIPES, execute
+from twoclocks.papers.early_stopping.kernel import Kernel, predicted_gap_onset
+from twoclocks.papers.recipe import RECIPES, execute_recipe
 from twoclocks.runs import Run, RunSettings
 from twoclocks.testing.runs import write_run
 
@@ -65,14 +65,14 @@ def law(settings: RunSettings, change: str) -> float:
 
 @pytest.mark.parametrize("wrong", ["", "size", "noise", "batch", "adam", "slightly"])
 def test_verdict(tmp_path: Path, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "predict", lambda settings: 2 * law(settings, ""))
+    monkeypatch.setattr(kernel, "predicted_gap_onset", lambda settings: 2 * law(settings, ""))
     monkeypatch.setattr(kernel, "local_mode", lambda settings: {})
     recipe = Kernel()
     runs = {
         label: written(tmp_path / label, settings, law(settings, wrong))
         for label, settings in recipe.settings("cpu").items()
     }
-    measured = recipe.measure(runs)
+    measured = recipe.measure_claim(runs)
     assert measured.verdict == ("not reproduced" if wrong else "reproduced"), measured.sentence
     json.dumps(measured.values, allow_nan=False)
     if not wrong:
@@ -82,14 +82,14 @@ def test_verdict(tmp_path: Path, wrong: str, monkeypatch: pytest.MonkeyPatch) ->
         assert powers["ntk-batch"] == pytest.approx(0, abs=0.03)
         assert "0.50 times the kernel's prediction" in measured.sentence
     runs.popitem()
-    assert recipe.measure(runs).verdict == "unfinished"
+    assert recipe.measure_claim(runs).verdict == "unfinished"
 
 
 def test_sweeps_share_the_paper_s_point_and_ask_for_full_batches() -> None:
     recipe, settings = Kernel(), Kernel().settings("cpu")
     assert len(settings) == 2 * (4 + 3 + 4) + 4
     shared = "ntk-sgd-p128-v0.032-b128"
-    assert sum(shared in [cell.label for cell in cells] for cells in recipe.sweeps().values()) == 3
+    assert sum(shared in [one.label for one in conditions] for conditions in recipe.axes().values()) == 3
     for one in settings.values():
         assert one.training.distinct and one.training.batch <= one.data.n and one.model.width == 8192  # type: ignore[attr-defined]
         assert one.training.batch == one.data.n or one.data.n == 128
@@ -97,14 +97,14 @@ def test_sweeps_share_the_paper_s_point_and_ask_for_full_batches() -> None:
 
 def test_runs_last_long_enough_for_the_predicted_clock() -> None:
     settings = Kernel().settings("cpu")["ntk-sgd-p128-v0.008-b128"]
-    assert 1.5 * predict(settings) < settings.training.steps < 4 * predict(settings)
+    assert 1.5 * predicted_gap_onset(settings) < settings.training.steps < 4 * predicted_gap_onset(settings)
 
 
 def test_a_small_form_really_runs(tmp_path: Path) -> None:
     RECIPES.register("tiny-kernel")(Tiny)
     try:
         out = tmp_path / "tiny.json"
-        execute("tiny-kernel", "cpu", tmp_path / "work", out, lambda line: None)
+        execute_recipe("tiny-kernel", "cpu", tmp_path / "work", out, lambda line: None)
     finally:
         RECIPES._members.pop("tiny-kernel")
     result = json.loads(out.read_text())

@@ -1,4 +1,4 @@
-"""The laboratory's figure shows what the result holds, finished or not."""
+"""The figure of the kernel recipe shows the content of a result, finished or not."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from twoclocks.papers import two_clocks
-from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute, judge
+from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute_recipe, judge
 from twoclocks.papers.two_clocks.counting import Counting
 from twoclocks.papers.two_clocks.law import PAPER_A, PAPER_ALPHA, SIZES, GPTLaw
 from twoclocks.papers.two_clocks.order import Order
@@ -64,7 +64,7 @@ def one(recipe: Recipe) -> RunSettings:
 )
 def test_order(tmp_path: Path, tau_rule: float, tau_mem: float, dip: float, verdict: str) -> None:
     recipe = Order()
-    measured = recipe.measure({"x": written(tmp_path / "x", one(recipe), tau_rule, tau_mem, dip)})
+    measured = recipe.measure_claim({"x": written(tmp_path / "x", one(recipe), tau_rule, tau_mem, dip)})
     assert measured.verdict == verdict
     json.dumps(measured.values, allow_nan=False)
 
@@ -83,11 +83,11 @@ def test_law(tmp_path: Path, a: float, alpha: float, verdict: str) -> None:
         longer = replace(settings, training=replace(settings.training, steps=4 * settings.training.steps))
         tau = a * settings.data.n**alpha * 9 ** (1 / 12)  # the copy rate crosses 0.1 at a·N^α
         runs[label] = written(tmp_path / label, longer, 30.0, tau)
-    measured = GPTLaw().measure(runs)
+    measured = GPTLaw().measure_claim(runs)
     assert measured.verdict == verdict, measured.sentence
     assert measured.values["alpha"] == pytest.approx(alpha, abs=0.05)
     few = dict(list(runs.items())[:2])
-    assert GPTLaw().measure(few).verdict == "unfinished"
+    assert GPTLaw().measure_claim(few).verdict == "unfinished"
 
 
 def test_law_runs_past_the_predicted_clock() -> None:
@@ -105,9 +105,9 @@ def test_counting(tmp_path: Path, exact: float, variable: float, verdict: str) -
         label: written(tmp_path / label, settings, taus.get(label, exact), 1e9)
         for label, settings in Counting().settings("cpu").items()
     }
-    assert Counting().measure(runs).verdict == verdict
+    assert Counting().measure_claim(runs).verdict == verdict
     runs.pop("exact-k6")
-    assert Counting().measure(runs).verdict == "unfinished"
+    assert Counting().measure_claim(runs).verdict == "unfinished"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_structured(tmp_path: Path, row: float, column: float, alone: float, ver
         latin = label.startswith("row-latin")
         parts = {"row": alone} if latin else {"row": row, "column": column}
         runs[label] = written(tmp_path / label, settings, alone if latin else max(row, column), 1e9, parts=parts)
-    measured = Structured().measure(runs)
+    measured = Structured().measure_claim(runs)
     assert measured.verdict == verdict, measured.sentence
     json.dumps(measured.values, allow_nan=False)
     runs.popitem()
-    assert Structured().measure(runs).verdict == "unfinished"
+    assert Structured().measure_claim(runs).verdict == "unfinished"
 
 
 class Tiny(Recipe):
@@ -147,7 +147,7 @@ class Tiny(Recipe):
         }
         return {"one": load_settings("demo-gpt", change)}
 
-    def measure(self, runs: dict[str, Run]) -> Measurement:  # type: ignore[override]
+    def measure_claim(self, runs: dict[str, Run]) -> Measurement:  # type: ignore[override]
         return Measurement("reproduced", runs["one"].status["status"], {})
 
 
@@ -156,13 +156,13 @@ def test_execute_records_provenance_and_does_not_repeat_a_finished_run(tmp_path:
     lines: list[str] = []
     out = tmp_path / "tiny.json"
     try:
-        execute("tiny", "cpu", tmp_path / "work", out, lines.append)
+        execute_recipe("tiny", "cpu", tmp_path / "work", out, lines.append)
         created = (tmp_path / "work" / "one" / "metrics.jsonl").stat().st_mtime_ns
-        execute("tiny", "cpu", tmp_path / "work", out, lines.append)
+        execute_recipe("tiny", "cpu", tmp_path / "work", out, lines.append)
         assert (tmp_path / "work" / "one" / "metrics.jsonl").stat().st_mtime_ns == created
         RunDirectory(tmp_path / "work" / "one").set_status("interrupted")
         assert judge(Tiny(), {"one": load_run(tmp_path / "work" / "one")}).verdict == "unfinished"
-        assert execute("tiny", "cpu", tmp_path / "work", out, lines.append).verdict == "reproduced"  # continued
+        assert execute_recipe("tiny", "cpu", tmp_path / "work", out, lines.append).verdict == "reproduced"  # continued
     finally:
         RECIPES._members.pop("tiny")
     assert load_run(tmp_path / "work" / "one").manifest["commit"] == json.loads(out.read_text())["commit"]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.papers.early_stopping.stable_rate import Trial, attempt, largest_stable_rate
+from twoclocks.papers.early_stopping.stable_rate import Trial, largest_stable_rate, try_rate
 from twoclocks.runs import load_settings
 from twoclocks.runs.settings import RunSettings
 
@@ -35,24 +35,24 @@ def test_the_limit_is_bracketed_and_does_not_depend_on_where_the_search_begins(o
         assert 1 < found.refused / found.largest <= 1.6 and list(found.trials) == seen
         by_rate = {trial.rate: trial for trial in seen}
         assert by_rate[found.largest].converges and not by_rate[found.refused].converges
-        assert attempt(settings(optimizer, start), found.largest, 160, 1).converges
+        assert try_rate(settings(optimizer, start), found.largest, 160, 1).converges
         limits.append(found.largest)
     assert max(limits) / min(limits) < 4, limits
 
 
 @pytest.mark.parametrize("rate", [30.0, 1e4])
 def test_a_network_in_pieces_has_not_converged_however_still_it_lies(rate: float) -> None:
-    trial = attempt(settings("adam", rate), rate, 160, 1)
+    trial = try_rate(settings("adam", rate), rate, 160, 1)
     assert not trial.converges, trial
 
 
 def test_a_rate_too_small_to_be_seen_is_stable() -> None:
     for optimizer in ("adam", "sgd"):
-        assert attempt(settings(optimizer, 1e-8), 1e-8, 80, 1).converges
+        assert try_rate(settings(optimizer, 1e-8), 1e-8, 80, 1).converges
 
 
 def test_every_seed_must_converge_and_what_diverges_is_infinite() -> None:
-    trial = attempt(settings("sgd", 1e6), 1e6, 80, 2)
+    trial = try_rate(settings("sgd", 1e6), 1e6, 80, 2)
     assert not trial.converges and len(trial.losses) == 2 and all(math.isinf(loss) for loss in trial.losses)
 
 

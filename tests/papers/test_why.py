@@ -1,4 +1,4 @@
-"""The claims about why, judged on lives of ideal models: what holds there is known, and so is what does not."""
+"""The recipes A11 to A16 on runs of ideal models, for which it is known whether a claim holds."""
 
 from __future__ import annotations
 

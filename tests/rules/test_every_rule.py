@@ -1,4 +1,4 @@
-"""Every registered rule, whoever added it: the contract at its published sizes, a test file, and errors that help."""
+"""Every registered rule: the contract at its published sizes, a test file for each, and helpful errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ON_DEVICE = {name: settings for name, settings in SMALL.items() if name != "text
 
 @pytest.mark.parametrize(("name", "settings"), ON_DEVICE.items(), ids=label)
 def test_rules_judge_samples_on_the_device_where_they_are(name: str, settings: dict[str, Any]) -> None:
-    """The meta device has shapes and no numbers: a table left on the CPU, or a look at a value, is an error there."""
+    """The meta device has shapes and no numbers: a table left on the CPU, or reading a value, is an error there."""
     rule = tc.rules.create(name, **settings)
     x = rule.sample(3, seed=0).to("meta")
     verdicts = [rule.is_valid(x), *rule.parts_valid(x).values()]
@@ -104,11 +104,11 @@ IMPOSSIBLE = [
     ("latin", {"side": 0}, r"rule\.side: 0 .*at least 1"),
     ("latin", {"side": 12}, r"rule\.side: 12 .*at most 11"),
     ("row_latin", {"side": 0}, r"rule\.side: 0 "),
-    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use 2×2, 2×3"),
+    ("sudoku", {"block_rows": 4, "block_cols": 4}, r"rule\.block_cols: 4 .*unknown; use blocks of 2×2, 2×3"),
     ("sudoku", {"block_rows": 0}, r"rule\.block_rows: 0 "),
     ("sudoku", {"block_rows": 12, "block_cols": 1}, r"rule\.block_rows: 12 .*Latin square"),
     ("sudoku", {"block_rows": 1, "block_cols": 12}, r"rule\.block_cols: 12 .*Latin square"),
-    ("sudoku_cyclic", {"block_rows": 3, "block_cols": 3}, r"rule\.block_cols: 3 .*6 at most"),
+    ("sudoku_cyclic", {"block_rows": 3, "block_cols": 3}, r"rule\.block_cols: 3 .*at most 6"),
     ("free", {"length": 2, "alphabet": 1}, r"rule\.alphabet: 1 .*at least 2"),
     ("rhm", {"depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 5}, r"rule\.synonyms: 5 .*use 1 to 4"),
     ("rhm", {"depth": 2, "branching": 1, "vocabulary": 4, "synonyms": 1}, r"rule\.branching: 1 .*at least 2"),
@@ -132,7 +132,7 @@ def test_more_rows_than_the_rule_has_are_refused(name: str, settings: dict[str, 
         tc.data.training_set(rule, n=rule.support() + 1)
     with pytest.raises(SettingError, match=rf"part: 1 .* n up to {rule.support() // 2}, or part up to 0"):
         tc.data.training_set(rule, n=rule.support(), part=1)
-    with pytest.raises(SettingError, match=r"n: 1 .*holds all that the rule draws"):
+    with pytest.raises(SettingError, match=r"n: 1 .*contains all samples of the rule"):
         tc.data.held_out(rule, rule.enumerate(), n=1)
 
 
@@ -150,7 +150,7 @@ def test_edges(name: str, settings: dict[str, Any]) -> None:
         broken = x.clone()
         broken.view(3, -1)[:, 0] = wrong
         assert not any(bool(valid[:, 0].any()) for valid in rule.parts_valid(broken).values())
-    assert rule.copy_chance(10**9) == (0.0 if rule.only_a_sample else 1.0)
+    assert rule.copy_chance(10**9) == (0.0 if rule.is_corpus else 1.0)
     assert rule.cube_copy_chance(1) == rule.symbols ** -float(x[0].numel())
 
 

@@ -1,4 +1,4 @@
-"""Everything is valid: counts are powers, the posterior is each entry's own, and a run without a rule has clocks."""
+"""The rule without constraints: counts are powers, entries have independent posteriors, and runs have clocks."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_heat_bath_reaches_every_class_of_2_by_3_grids() -> None:
 
 
 def rectangles(grids: np.ndarray) -> np.ndarray:
-    """Rectangles with two symbols in their corners: none in the pattern that walks start from."""
+    """Rectangles with two symbols in their corners: none in the base grid, at which walks start."""
     found = np.zeros(len(grids), dtype=int)
     for a, b in combinations(range(grids.shape[1]), 2):
         for c, d in combinations(range(grids.shape[1]), 2):
@@ -119,7 +119,7 @@ def test_nine_by_nine_grids_are_walked() -> None:
     assert bool(rule.is_valid(x).all()) and len(torch.unique(x, dim=0)) == 600
     found = rectangles(x.numpy())
     assert found.mean() == pytest.approx(19.65, abs=4 * found.std() / math.sqrt(600))
-    assert rectangles(heat_bath.pattern(3, 3)[None])[0] == 0
+    assert rectangles(heat_bath.base_grid(3, 3)[None])[0] == 0
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (4, 2), (2, 5), (5, 2), (3, 4), (4, 3), (1, 7)])

@@ -10,7 +10,7 @@ import torch
 from twoclocks import rules
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.data import training_set
-from twoclocks.rules.text import Text, cleaned
+from twoclocks.rules.text import Text, clean_text
 from twoclocks.testing import check_rule
 
 SAID = "To be, or not to be: that is THE question!\n42 Whether 'tis nobler"
@@ -24,8 +24,8 @@ def path(tmp_path: Path) -> str:
 
 def test_pieces_are_the_text_in_order_without_overlap(path: str) -> None:
     rule = Text(length=8, path=path)
-    assert cleaned(path) == "to be or not to be that is the question whether tis nobler"
-    strings = rule.written(rule.enumerate())
+    assert clean_text(path) == "to be or not to be that is the question whether tis nobler"
+    strings = rule.as_text(rule.enumerate())
     assert strings == ["to be or", " not to ", "be that ", "is the q", "uestion ", "whether ", "tis nobl"]
     assert bool(rule.is_valid(rule.enumerate()).all()) and rule.count() == 7
     other = rule.enumerate().clone()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from twoclocks.rules import RandomHierarchy
-from twoclocks.rules.usage import nodes_used, productions_of, usage_counts, usage_moments
+from twoclocks.rules.usage import nodes_used, production_count, usage_counts, usage_moments
 
 GRAMMARS = [
     RandomHierarchy(depth=2, branching=2, vocabulary=3, synonyms=2, rule_seed=5),
@@ -19,7 +19,7 @@ GRAMMARS = [
 
 
 def slow_parse(rule: RandomHierarchy, string: list[int]) -> list[tuple[int, int, int]] | None:
-    """(level, symbol, synonym) of every node from left to right, level by level, by looking through all productions."""
+    """(level, symbol, synonym) of every node from left to right, level by level, by searching all productions."""
     found = []
     for level, table in enumerate(rule.productions, start=1):
         above = []
@@ -50,7 +50,7 @@ def test_productions_are_those_of_a_slow_parse(rule: RandomHierarchy) -> None:
         assert slow is not None
         numbers = [(level - 1) * width + symbol * rule.synonyms + synonym for level, symbol, synonym in slow]
         assert used[row].tolist() == numbers
-        assert counts[row].tolist() == np.bincount(numbers, minlength=productions_of(rule)).tolist()
+        assert counts[row].tolist() == np.bincount(numbers, minlength=production_count(rule)).tolist()
 
 
 def test_what_has_no_derivation_uses_nothing() -> None:
@@ -60,7 +60,7 @@ def test_what_has_no_derivation_uses_nothing() -> None:
     for row, string in enumerate(every.tolist()):
         assert bool((used[row] >= 0).all()) == (slow_parse(rule, string) is not None)
     broken = usage_counts(rule, torch.full((2, 3), -1))
-    assert broken.shape == (2, productions_of(rule)) and not broken.any()
+    assert broken.shape == (2, production_count(rule)) and not broken.any()
     assert [level.tolist() for level in rule.productions_used(torch.full((1, 4), 7))] == [[[-1, -1]], [[-1]]]
 
 

@@ -1,4 +1,4 @@
-"""One writer a directory: the living keep it, the dead do not, wherever they lived."""
+"""One writer per directory: a running process keeps its lock, a dead one loses it, on this machine and on others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hold(folder: Path, ready: object) -> None:
 def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     with WriterLock(tmp_path):
         assert is_held(tmp_path)
-        with pytest.raises(LockedError, match=f"process {os.getpid()} on {socket.gethostname()} writes it"):
+        with pytest.raises(LockedError, match=f"process {os.getpid()} on {socket.gethostname()} is writing to it"):
             WriterLock(tmp_path).__enter__()
     assert not is_held(tmp_path) and list(tmp_path.iterdir()) == []
     with WriterLock(tmp_path):
@@ -56,7 +56,7 @@ def test_the_lock_of_a_killed_process_is_taken_over_with_a_line(
 def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over a shared disk whose locks do not reach from machine to machine only the heartbeat tells."""
+    """On a shared disk whose locks do not work between machines, only the heartbeat decides."""
     (tmp_path / "lock").write_text(json.dumps({"process": 5, "host": "elsewhere", "token": "x"}))
     done = threading.Event()
 
@@ -66,19 +66,19 @@ def test_a_silent_holder_on_another_machine_is_taken_over_and_a_living_one_is_no
 
     thread = threading.Thread(target=beat)
     thread.start()
-    monkeypatch.setattr(lock, "SILENCE", 2)
-    with pytest.raises(LockedError, match="process 5 on elsewhere writes it"):
+    monkeypatch.setattr(lock, "TIMEOUT", 2)
+    with pytest.raises(LockedError, match="process 5 on elsewhere is writing to it"):
         WriterLock(tmp_path).__enter__()
     done.set()
     thread.join()
     begin = time.monotonic()
-    monkeypatch.setattr(lock, "SILENCE", 0.3)
+    monkeypatch.setattr(lock, "TIMEOUT", 0.3)
     with WriterLock(tmp_path):
         assert time.monotonic() - begin >= 0.3
 
 
-def test_looking_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    """Whoever asks whether a folder is being written must not be taken for a writer, by a writer or another asker."""
+def test_is_held_does_not_block_writers(tmp_path: Path) -> None:
+    """A process that tests for a lock must not look like a writer, neither to a writer nor to another test."""
     (tmp_path / "lock").write_text("{}")
     done = threading.Event()
     seen: list[bool] = []
@@ -100,10 +100,10 @@ def test_looking_does_not_stand_in_the_way(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_the_holder_shows_life_and_notices_that_it_lost_the_lock(
+def test_the_holder_sends_heartbeats_and_notices_that_it_lost_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "BEAT", 0.02)
+    monkeypatch.setattr(lock, "HEARTBEAT", 0.02)
     with WriterLock(tmp_path) as held:
         seen = (tmp_path / "lock").stat().st_mtime_ns
         time.sleep(0.2)

@@ -34,7 +34,7 @@ def test_a_step_never_appears_twice(tmp_path: Path) -> None:
     for step in (5, 4):
         with pytest.raises(ValueError, match=f"step {step} is not after step 5"):
             run.append_metrics({"step": step})
-    line, _ = encode_line({"step": 5}, run.journal.link)  # sealed rightly, by somebody else
+    line, _ = encode_line({"step": 5}, run.journal.link)  # with a correct checksum, written by another process
     with (run.path / "metrics.jsonl").open("ab") as stream:
         stream.write(line)
     with pytest.raises(UserError, match=r"line 2 is damaged \(its step is not after"):

@@ -1,4 +1,4 @@
-"""Every kind of damage has its line; what a crash leaves is told from it."""
+"""Every kind of damage is reported in one line; leftovers of a crash are harmless."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def replace_by_link(path: Path) -> None:
     path.symlink_to(path.parent.parent / "elsewhere")
 
 
-def reseal(path: Path, **change: object) -> None:
-    """A document that is whole, but says something else."""
+def rewrite(path: Path, **change: object) -> None:
+    """A document with a correct checksum but other content."""
     path.write_bytes(encode_document({**decode_document(path.read_bytes()), **change}))
 
 
@@ -44,15 +44,15 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "status gone": (lambda run: (run / "status.json").unlink(), "status.json: is missing"),
     "row flipped": (lambda run: flip(run / "metrics.jsonl"), "metrics.jsonl: line 3 is damaged"),
     "row gone": (lambda run: shorten(run / "metrics.jsonl"), "metrics.jsonl: has 4 intact rows, the run ended with 5"),
-    "rows gone": (lambda run: (run / "metrics.jsonl").unlink(), f"lacks rows that the checkpoint of step {60} counts"),
+    "rows gone": (lambda run: (run / "metrics.jsonl").unlink(), f"lacks rows that the checkpoint of step {60} needs"),
     "timing flipped": (lambda run: flip(run / "timings.jsonl"), "timings.jsonl: line 3 is damaged"),
     "timing gone": (lambda run: shorten(run / "timings.jsonl"), "timings.jsonl: has 4 intact rows"),
     "timings gone": (lambda run: (run / "timings.jsonl").unlink(), "timings.jsonl: lacks step 0"),
     "tensors flipped": (lambda run: flip(run / f"{LAST}.safetensors"), f"{LAST}.safetensors: is damaged"),
     "tensors gone": (lambda run: (run / f"{LAST}.safetensors").unlink(), f"{LAST}.safetensors: is missing"),
     "description flipped": (lambda run: flip(run / f"{LAST}.json"), f"{LAST}.json: is damaged"),
-    "description gone": (lambda run: (run / f"{LAST}.json").unlink(), "checkpoints: are of steps [0], the run ended"),
-    "description of another step": (lambda run: reseal(run / f"{LAST}.json", step=59), "is damaged"),
+    "description gone": (lambda run: (run / f"{LAST}.json").unlink(), "checkpoints: have steps [0], the run ended"),
+    "description of another step": (lambda run: rewrite(run / f"{LAST}.json", step=59), "is damaged"),
     "sample flipped": (
         lambda run: flip(run / "samples/step-000000020.safetensors"),
         "step-000000020.safetensors: is da",
@@ -81,7 +81,7 @@ def test_leftovers_are_harmless_and_cleared_by_the_next_start(tmp_path: Path, ti
     shutil.copytree(tiny_gpt.path, path)
     (path / "status.json").write_bytes(encode_document({"status": "running"}))
     (path / "checkpoints" / ".step-000000060.json.ab.partial").write_text("half")
-    (path / "checkpoints" / "step-000000061.safetensors").write_text("never committed")
+    (path / "checkpoints" / "step-000000061.safetensors").write_text("no description")
     (path / "lock").write_text("{}")
     (path / "metrics.jsonl").write_bytes((path / "metrics.jsonl").read_bytes() + b'{"step"')
     (path / "notes.txt").write_text("mine")
@@ -93,7 +93,7 @@ def test_leftovers_are_harmless_and_cleared_by_the_next_start(tmp_path: Path, ti
 
 
 def test_rows_of_another_run_do_not_pass(tmp_path: Path, tiny_gpt: Run, tiny_dit: Run) -> None:
-    """The first link comes from the settings: not even whole files of another run fit."""
+    """The first link comes from the settings: not even complete files of another run are accepted."""
     shutil.copytree(tiny_gpt.path, tmp_path / "run")
     shutil.copy(tiny_dit.path / "metrics.jsonl", tmp_path / "run" / "metrics.jsonl")
     shutil.copy(tiny_dit.path / "status.json", tmp_path / "run" / "status.json")

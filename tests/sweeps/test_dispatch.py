@@ -1,4 +1,4 @@
-"""Who is tried again, when, and how: the coordinator against a pool that says what it is told to say."""
+"""Which cells are retried, when, and how: the coordinator with a pool whose outcomes are scripted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twoclocks.training.stopping import StopRequest
 
 
 class ScriptedPool(Pool):
-    """Ends each order with the next word of its cell's script, and remembers what it was given."""
+    """Ends each job with the next outcome in the script of its cell, and records the jobs."""
 
     def __init__(self, scripts: dict[str, list[str]], capacity: int) -> None:
         self.scripts, self._capacity = scripts, capacity
@@ -28,17 +28,17 @@ class ScriptedPool(Pool):
     def capacity(self) -> int:
         return self._capacity
 
-    def start(self, order: Job) -> None:
-        self.running.append(order)
-        self.given.append(order)
+    def start(self, job: Job) -> None:
+        self.running.append(job)
+        self.given.append(job)
         self.most = max(self.most, len(self.running))
-        assert not order.alone or len(self.running) == 1, "alone means alone"
+        assert not job.alone or len(self.running) == 1, "alone means alone"
 
     def wait(self, seconds: float) -> list[JobResult]:
         if not self.running:
             return []
-        order = self.running.pop(0)
-        return [JobResult(order.key, self.scripts[order.key].pop(0), "why")]
+        job = self.running.pop(0)
+        return [JobResult(job.key, self.scripts[job.key].pop(0), "why")]
 
     def close(self) -> None: ...
 
@@ -52,13 +52,13 @@ def dispatch(plan: Plan, root: Path, *scripts: list[str], retries: int = 2) -> t
     sweep = Sweep(plan, root)
     pool = ScriptedPool({cell.key: script for cell, script in zip(plan.cells, scripts, strict=True)}, capacity=2)
     Dispatch(sweep, pool, list(plan.cells), retries, 7.0).run(StopRequest(), lambda sweep: None)
-    assert not any(pool.scripts.values()), "every word was said"
+    assert not any(pool.scripts.values()), "every outcome was used"
     return sweep, pool
 
 
 def tries(pool: ScriptedPool, plan: Plan, index: int) -> list[bool]:
-    """For each try of a cell, whether it was alone."""
-    return [order.alone for order in pool.given if order.key == plan.cells[index].key]
+    """For each attempt of a cell, whether it was alone."""
+    return [job.alone for job in pool.given if job.key == plan.cells[index].key]
 
 
 Case = tuple[list[str], list[bool], bool]
@@ -89,7 +89,7 @@ def test_tries(kind: str, plan: Plan, tmp_path: Path) -> None:
 def test_a_cell_that_others_write_waits_without_losing_tries(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "PATIENCE", 0.05)
+    monkeypatch.setattr(coordinator, "BUSY_SECONDS", 0.05)
     words = ["busy"] * 6 + ["finished"]
     sweep, pool = dispatch(plan, tmp_path, words, ["finished"], ["finished"], ["finished"], retries=0)
     assert len(tries(pool, plan, 0)) == 7 and not sweep.failures and sweep.attempts[plan.cells[0].key] == 1
@@ -98,25 +98,25 @@ def test_a_cell_that_others_write_waits_without_losing_tries(
 def test_cells_are_spread_over_gpus_and_see_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     pool = LocalPool(capacity=4, devices=2)
-    told: list[dict[str, object]] = []
-    monkeypatch.setattr(pool, "tell", told.append)
-    orders = [Job(str(number), {}, "", 1.0) for number in range(4)]
-    for order in orders:
-        pool.start(order)
-    assert all("environment" not in vars(order) for order in orders)  # what is sent is a copy
-    assert [message["environment"] for message in told] == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in "3535"]
+    sent: list[dict[str, object]] = []
+    monkeypatch.setattr(pool, "send", sent.append)
+    jobs = [Job(str(number), {}, "", 1.0) for number in range(4)]
+    for job in jobs:
+        pool.start(job)
+    assert all("environment" not in vars(job) for job in jobs)  # what is sent is a copy
+    assert [message["environment"] for message in sent] == [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in "3535"]
     pool.running.pop("1")
     pool.start(Job("4", {}, "", 1.0))
-    assert told[-1]["environment"] == {"CUDA_VISIBLE_DEVICES": "5"}
+    assert sent[-1]["environment"] == {"CUDA_VISIBLE_DEVICES": "5"}
 
 
-def test_many_orders_at_once_do_not_block(tmp_path: Path) -> None:
-    """Orders that fail at once fill the pipe back to us while we still write."""
+def test_many_jobs_at_once_do_not_block(tmp_path: Path) -> None:
+    """Jobs that fail at once fill the output pipe of the server while more jobs are written to it."""
     with LocalPool(capacity=700, devices=0) as pool:
         long: Callable[[int], Job] = lambda number: Job(f"{number:0200}", {"unknown": 1}, str(tmp_path), 1.0)  # noqa: E731
         for number in range(700):
             pool.start(long(number))
-        ended: list[JobResult] = []
-        while len(ended) < 700:
-            ended += pool.wait(30)
-    assert {one.outcome for one in ended} == {"failed"} and "unknown" in ended[0].reason
+        results: list[JobResult] = []
+        while len(results) < 700:
+            results += pool.wait(30)
+    assert {one.outcome for one in results} == {"failed"} and "unknown" in results[0].reason

@@ -1,4 +1,4 @@
-"""From a file to cells: every combination once, named by what it is, refused before anything runs if it cannot be."""
+"""From a sweep file to cells: every combination once, with its own key; wrong files are refused before a run starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from twoclocks.core.errors import UserError
 from twoclocks.runs import load_settings
 from twoclocks.sweeps import Plan, read_plan
-from twoclocks.sweeps.grid import seeds, values
+from twoclocks.sweeps.grid import axis_values, seed_values
 
 
 def plan(folder: Path, **spec: Any) -> Plan:
@@ -46,7 +46,7 @@ def test_lists_ranges_and_seeds_are_crossed(tmp_path: Path) -> None:
     ],
 )
 def test_ranges(given: Any, expected: list[Any]) -> None:
-    assert values("x", given) == expected
+    assert axis_values("x", given) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_ranges(given: Any, expected: list[Any]) -> None:
 )
 def test_axes_that_cannot_be_are_refused(given: Any) -> None:
     with pytest.raises(UserError, match=r"grid\.data\.n"):
-        values("data.n", given)
+        axis_values("data.n", given)
 
 
 def test_seeds_are_counts_or_lists() -> None:
-    assert seeds("training", 3) == [0, 1, 2] and seeds("data", [4]) == [4]
+    assert seed_values("training", 3) == [0, 1, 2] and seed_values("data", [4]) == [4]
     for section, given in (("model", 2), ("data", 0), ("data", True), ("data", "2"), ("data", [0.5])):
         with pytest.raises(UserError, match=f"seeds.{section}"):
-            seeds(section, given)
+            seed_values(section, given)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_key_is_the_run_whatever_it_is_called_and_however_it_was_reached(tmp_p
     assert plan(tmp_path, base="demo-gpt").cells[0].key != one.key
 
 
-def test_cells_use_one_thread_unless_told_and_sections_can_be_an_axis(tmp_path: Path) -> None:
+def test_cells_use_one_thread_by_default_and_sections_can_be_an_axis(tmp_path: Path) -> None:
     rules = [{"name": "parity", "length": 24, "group": 2}, {"name": "exact_k", "length": 24, "k": 6}]
     found = plan(tmp_path, base="demo-gpt", grid={"rule": rules})
     assert [type(cell.settings.rule).__name__ for cell in found.cells] == ["Parity", "ExactK"]

@@ -23,7 +23,7 @@ from twoclocks.runs import load_run
 from twoclocks.store import verify_tree
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
 from twoclocks.sweeps.executors import Job
-from twoclocks.sweeps.on_ray import enter, pack, unpack, work_on_cluster
+from twoclocks.sweeps.on_ray import connect, pack, run_on_node, unpack
 
 pytest.importorskip("ray")
 # 127.0.0.1 would be turned into the machine's own address.
@@ -37,7 +37,7 @@ HEALTH = {
 
 
 def session_processes(session: int) -> list[int]:
-    """Living processes of a session: Ray's workers leave their group but not their session."""
+    """Running processes of a session: Ray's workers leave their group but not their session."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -102,7 +102,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def sweep(self, spec: Path, out: Path, *words: str, token: bool = True) -> subprocess.Popen[str]:
-        """The command line in a process of its own, as a user would give it."""
+        """The command line in its own process, as a user would call it."""
         command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--executor", "ray"]
         command += [f"--executor.address={self.address}", "--checkpoint-seconds", "0", *words]
         environment = self.environment if token else self.without_token | {"RAY_NUM_REDIS_GET_RETRIES": "1"}
@@ -117,7 +117,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def writers(out: Path) -> set[int]:
-    """Processes that began a attempt of some cell."""
+    """Processes that began an attempt of some cell."""
     found: set[int] = set()
     for path in out.glob("cells/*/manifest.json"):
         try:
@@ -150,7 +150,7 @@ assert not pool.mark.exists()
 
 
 def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
-    """One node says that it has a GPU: five cells fit on it; that there is none is found out by the cell itself."""
+    """One node declares a GPU that it does not have: five cells share it, and each cell finds that it is missing."""
     words = [sys.executable, "-c", SHARE, cluster.address, str(tmp_path)]
     done = subprocess.run(words, env=cluster.environment, text=True, capture_output=True, timeout=60, check=False)
     assert done.stdout.startswith("5 ['failed', 'failed'] training.device: 'cuda'"), done
@@ -159,7 +159,7 @@ def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
 
 
 def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
-    """Also: a driver without the token is kept out, and results can travel through the object store. The last test."""
+    """Also: a driver without the token is rejected, and results can come through the object store. The last test."""
     long = {"training.steps": 400, "evaluation.steps": [0, *range(20, 401, 20)]}
     spec = write_spec(tmp_path / "grid.yaml", set=long, grid={"data.n": [4, 6]}, seeds={"training": 2})
     stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)
@@ -168,9 +168,9 @@ def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Clus
         assert driver.poll() is None, driver.communicate()
         time.sleep(0.05)
     cluster.kill("second")
-    said = driver.communicate(timeout=120)
-    assert driver.returncode == 0, said
-    assert "4 finished" in said[0]
+    output = driver.communicate(timeout=120)
+    assert driver.returncode == 0, output
+    assert "4 finished" in output[0]
     attempts = [len(load_run(path).status["attempts"]) for path in (tmp_path / "out" / "cells").iterdir()]
     assert len(attempts) == 4 and max(attempts) > 1, "the kill came too late to interrupt a cell"
     plan = read_plan(spec)
@@ -178,55 +178,53 @@ def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Clus
     assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "local")
     assert all(findings.intact for findings in verify_tree(tmp_path / "out"))
     refused = stranger.communicate(timeout=60)[1]
-    assert stranger.returncode == 2 and "cannot be entered" in refused and "RAY_AUTH_TOKEN" in refused
+    assert stranger.returncode == 2 and "cannot be connected to" in refused and "RAY_AUTH_TOKEN" in refused
     apart = cluster.sweep(spec, tmp_path / "apart", "--executor.storage", "object_store")
-    said = apart.communicate(timeout=120)
-    assert apart.returncode == 0, said
+    output = apart.communicate(timeout=120)
+    assert apart.returncode == 0, output
     assert cell_contents(tmp_path / "apart") == cell_contents(tmp_path / "local")
 
 
 def test_authentication_cannot_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(UserError, match="RAY_AUTH_MODE: 'disabled' is not allowed"):
-        enter("")
+        connect("")
 
 
-def test_a_parcel_holds_a_whole_run_and_nothing_else(tmp_path: Path) -> None:
+def test_packed_contents_are_a_whole_run_and_nothing_else(tmp_path: Path) -> None:
     plan = read_plan(write_spec(tmp_path / "one.yaml"))
     run_sweep(plan, tmp_path / "out", EXECUTORS.create("local", workers=1))
     cell = tmp_path / "out" / "cells" / plan.cells[0].key
     (cell / "notes.txt").write_text("not ours")
-    parcel = pack(cell)
-    assert "notes.txt" not in parcel and list(parcel)[-1] == "status.json"
-    unpack(parcel, tmp_path / "copy")
+    contents = pack(cell)
+    assert "notes.txt" not in contents and list(contents)[-1] == "status.json"
+    unpack(contents, tmp_path / "copy")
     assert load_run(tmp_path / "copy").clocks() == load_run(cell).clocks()
     for name in ("../evil", "/etc/evil", "checkpoints/../../evil", "samples/step-000000001.json/x"):
         with pytest.raises(UserError, match="not part of a run"):
-            unpack({**parcel, name: b""}, tmp_path / "other")
+            unpack({**contents, name: b""}, tmp_path / "other")
     assert not (tmp_path / "other").exists()
     interrupted = tmp_path / "interrupted"  # an earlier, unfinished try whose checkpoints are of other steps
     shutil.copytree(cell, interrupted)
     for suffix in (".json", ".safetensors"):
         last = interrupted / "checkpoints" / f"step-000000060{suffix}"
         last.rename(last.with_name(f"step-000000039{suffix}"))
-    unpack(parcel, interrupted)
+    unpack(contents, interrupted)
     assert load_run(interrupted).clocks() == load_run(cell).clocks()
-    torn = {**parcel, "metrics.jsonl": parcel["metrics.jsonl"][:-5]}
+    torn = {**contents, "metrics.jsonl": contents["metrics.jsonl"][:-5]}
     with pytest.raises(UserError, match="arrived damaged"):
         unpack(torn, tmp_path / "torn")
     assert not load_run(tmp_path / "torn").directory.finished
 
 
-def test_a_worker_that_does_not_see_the_disk_sends_the_run_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What ``auto`` decides on a node: the mark is looked for under the same path."""
+def test_a_worker_that_does_not_see_the_disk_sends_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``auto`` decides on a node: whether the marker file exists under the same path."""
     plan = read_plan(write_spec(tmp_path / "one.yaml"))
-    order = Job(plan.cells[0].key, to_mapping(plan.cells[0].settings), str(tmp_path / "cell"), 30.0).as_json()
+    job = Job(plan.cells[0].key, to_mapping(plan.cells[0].settings), str(tmp_path / "cell"), 30.0).as_json()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    result, parcel = work_on_cluster(order, str(tmp_path / "no-such-mark"))
-    assert result == {"outcome": "finished"} and "manifest.json" in parcel and not (tmp_path / "cell").exists()
+    result, contents = run_on_node(job, str(tmp_path / "no-such-file"))
+    assert result == {"outcome": "finished"} and "manifest.json" in contents and not (tmp_path / "cell").exists()
     assert not list((tmp_path / f"twoclocks-{os.getuid()}").iterdir())  # the node keeps nothing
     (tmp_path / "mark").touch()
-    assert work_on_cluster(order, str(tmp_path / "mark")) == ({"outcome": "finished"}, {})
-    assert pack(tmp_path / "cell")["metrics.jsonl"] == parcel["metrics.jsonl"]
+    assert run_on_node(job, str(tmp_path / "mark")) == ({"outcome": "finished"}, {})
+    assert pack(tmp_path / "cell")["metrics.jsonl"] == contents["metrics.jsonl"]

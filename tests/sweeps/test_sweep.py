@@ -1,4 +1,4 @@
-"""A sweep on this machine: every cell once, whatever happens to the processes."""
+"""A sweep on this machine: every cell is finished once, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twoclocks.store.lock import WriterLock
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
 from twoclocks.sweeps.coordinator import Dispatch
 from twoclocks.sweeps.executors import Executor, JobResult, executor_of
-from twoclocks.sweeps.table import unified, write_table
+from twoclocks.sweeps.table import with_one_type, write_table
 
 LOCAL = EXECUTORS.create("local", workers=2)
 
@@ -59,7 +59,7 @@ def test_a_sweep_runs_every_cell_once_and_writes_the_same_numbers_as_single_runs
 
 
 def test_cells_that_diverge_do_not_fit_or_fail_cost_only_themselves(tmp_path: Path) -> None:
-    """Memory: tried again alone, once. A failure: tried as often as asked. Divergence is a result."""
+    """Out of memory: retried once, alone. A failure: retried as often as allowed. Divergence is a result."""
     grid = {"training.learning_rate": [3e-3, 1e30], "training.batch": [8, 10**6], "model.width": [16, 4096]}
     spec = write_spec(tmp_path / "mixed.yaml", grid=grid)
     plan = read_plan(spec)
@@ -147,24 +147,24 @@ def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_cell_that_another_process_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock is let go only after a worker has met it."""
+    """The lock is released only after a worker has found it."""
     plan = read_plan(write_spec(tmp_path / "mine.yaml"))
     cell = tmp_path / "out" / "cells" / plan.cells[0].key
     cell.mkdir(parents=True)
     lock = WriterLock(cell)
     lock.__enter__()
-    met: list[str] = []
-    judge = Dispatch.judge
+    outcomes: list[str] = []
+    handle_result = Dispatch.handle_result
 
-    def judging(self: Dispatch, ended: JobResult) -> None:
-        met.append(ended.outcome)
-        if met == ["busy"]:
+    def handling(self: Dispatch, result: JobResult) -> None:
+        outcomes.append(result.outcome)
+        if outcomes == ["busy"]:
             lock.__exit__(None, None, None)
-        judge(self, ended)
+        handle_result(self, result)
 
-    monkeypatch.setattr(Dispatch, "judge", judging)
+    monkeypatch.setattr(Dispatch, "handle_result", handling)
     assert run_sweep(plan, tmp_path / "out", LOCAL, retries=0).counts() == {"finished": 1}
-    assert met == ["busy", "finished"]
+    assert outcomes == ["busy", "finished"]
 
 
 def test_a_cell_with_lost_rows_or_of_another_run_is_not_skipped(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_cell_with_lost_rows_or_of_another_run_is_not_skipped(tmp_path: Path) 
     assert not (tmp_path / "out" / ".shared-0123.partial").exists()
     shutil.rmtree(first)
     shutil.copytree(second, first)
-    assert any("is that of another cell" in line for one in verify_tree(tmp_path / "out") for line in one.damage)
+    assert any("belongs to another cell" in line for one in verify_tree(tmp_path / "out") for line in one.damage)
     mixed = run_sweep(plan, tmp_path / "out", LOCAL, retries=0)
     assert mixed.counts() == {"finished": 1, "failed": 1} and "other settings" in mixed.failures[plan.cells[0].key]
     assert mixed.rows()[0]["tau_mem_lower"] is None and mixed.rows()[1]["tau_mem_lower"] is not None
@@ -206,7 +206,11 @@ def test_executors_are_chosen_by_words() -> None:
 
 
 def test_columns_have_one_type() -> None:
-    assert unified([1, None, 2.5]) == [1.0, None, 2.5] and unified([1, "a"]) == ["1", "a"] and unified([1, 2]) == [1, 2]
+    assert (
+        with_one_type([1, None, 2.5]) == [1.0, None, 2.5]
+        and with_one_type([1, "a"]) == ["1", "a"]
+        and with_one_type([1, 2]) == [1, 2]
+    )
 
 
 def test_tables_of_different_sweeps_fit_together(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from twoclocks.analysis.laws import Point, law_of, read_points
 from twoclocks.clocks.forecast import Forecast, Prior, forecast_run, forecast_size, gap_prior
-from twoclocks.clocks.law import check_points, fit_checked
+from twoclocks.clocks.law import check_points, fit_law_unchecked
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.series import Series
 from twoclocks.core.errors import SettingError, UserError
@@ -79,7 +79,7 @@ def forecast_sizes(runs: Sequence[Run], sizes: Sequence[int]) -> tuple[list[Fore
 def judged_size(rest: Sequence[Point], left_out: Sequence[Point]) -> list[tuple[Forecast, Onset]]:
     """Forecasts of the points that were left out from a law of the rest, each with its onset."""
     sizes, onsets = [point.n for point in rest], [point.onset for point in rest]
-    law = fit_checked(sizes, onsets, "log-normal", check_points(sizes, onsets, least=3))
+    law = fit_law_unchecked(sizes, onsets, "log-normal", check_points(sizes, onsets, least=3))
     return [(forecast_size(law, point.n), point.onset) for point in left_out]
 
 

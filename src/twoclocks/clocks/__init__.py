@@ -1,4 +1,4 @@
-"""Numbers to times: onsets, the window between them, laws and forecasts; numpy and scipy only."""
+"""From measured curves to times: onsets, the window between them, laws and forecasts; numpy and scipy only."""
 
 from twoclocks.clocks.change_point import change_point
 from twoclocks.clocks.collapse import Collapse, collapse

@@ -1,4 +1,4 @@
-"""A cross-check that needs no threshold: when does a curve leave the level at which it began?"""
+"""Sequential change-point detection: when a rate rises above its initial level, without any threshold."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from twoclocks.core.arrays import Floats
 def change_point(
     steps: Numbers, hits: Numbers, trials: int | Numbers, confidence: float = 0.95, what: str = "rate"
 ) -> Onset:
-    """The evaluation from which the rate is higher than before, found when the likelihood ratio first says so.
+    """The interval of steps in which a rate first rises, detected by a sequential likelihood-ratio test.
 
-    At every look all ways to cut the curve so far into two constant rates are compared with one rate; the alarm
-    is corrected for cuts and looks. The interval holds all cuts that are about as likely as the best one at the alarm,
-    so that later growth does not drag it along. Without an alarm nothing is claimed: right-censored from 0 on.
+    At every look (interim analysis), all cuts of the curve so far into two constant rates are tested against one rate;
+    the test is corrected for the number of cuts and looks. At the first detection, the interval contains all cuts that
+    are about as likely as the best one, so that later growth does not change it. Without a detection the onset is
+    right-censored at 0.
 
     >>> found = change_point([1, 2, 3, 4, 5], [2, 1, 2, 60, 70], 1000)
     >>> (found.lower, found.upper, found.first_crossing)
     (3.0, 4.0, 4.0)
     """
     step, hit, trial = checked_series(steps, hits, trials)
-    words = f"change of {what}, bounds of {confidence:.4g}"
-    about: dict[str, Any] = {"definition": words}
+    about: dict[str, Any] = {"definition": f"change of {what}, bounds of {confidence:.4g}"}
     permitted = tails(len(step), confidence)
     for last in range(1, len(step)):
-        gain = rises(hit[: last + 1], trial[: last + 1])
-        if gain.max() > chdtri(1, permitted[last] / last):  # ``last`` cuts are compared at this look
+        gain = likelihood_ratios(hit[: last + 1], trial[: last + 1])
+        if gain.max() > chdtri(1, permitted[last] / last):  # ``last`` cuts are tested at this look
             likely = np.flatnonzero(gain >= gain.max() - chdtri(1, 1 - confidence))
-            about["first_crossing"] = float(step[last])  # the look at which it was noticed
+            about["first_crossing"] = float(step[last])  # the look of the detection
             return Onset(float(step[likely[0]]), float(step[likely[-1] + 1]), "observed", **about)
     return Onset(0.0, math.inf, "right-censored", **about)
 
 
-def rises(hit: Floats, trial: Floats) -> Floats:
-    """Twice the log likelihood ratio of two rates against one, for every cut; 0 where the rate falls."""
+def likelihood_ratios(hit: Floats, trial: Floats) -> Floats:
+    """Twice the log-likelihood ratio of two rates against one rate, for every cut; 0 where the rate falls."""
     hits, trials = np.cumsum(hit), np.cumsum(trial)
-    before, after = likelihood(hits[:-1], trials[:-1]), likelihood(hits[-1] - hits[:-1], trials[-1] - trials[:-1])
-    ratio = 2 * (before + after - likelihood(hits[-1], trials[-1]))
+    before = log_likelihood(hits[:-1], trials[:-1])
+    after = log_likelihood(hits[-1] - hits[:-1], trials[-1] - trials[:-1])
+    ratio = 2 * (before + after - log_likelihood(hits[-1], trials[-1]))
     higher = (hits[-1] - hits[:-1]) * trials[:-1] > hits[:-1] * (trials[-1] - trials[:-1])
     return np.where(higher, ratio, 0.0)
 
 
-def likelihood(hits: Any, trials: Any) -> Floats:
-    """Log likelihood at the best rate, without the factor that depends on the data alone."""
+def log_likelihood(hits: Any, trials: Any) -> Floats:
+    """Binomial log-likelihood at the best rate, without the binomial coefficient."""
     found: Floats = xlogy(hits, hits / trials) + xlogy(trials - hits, 1 - hits / trials)
     return found

@@ -1,4 +1,4 @@
-"""Does memory follow steps, or samples seen? Which rescaled time makes the onsets of different runs fall together."""
+"""Compare two rescaled times, steps/N and steps·batch/N: which makes onsets of different runs agree better?"""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from twoclocks.core.errors import UserError
 
 @dataclass(frozen=True)
 class Collapse:
-    """How well onsets fall together on steps/N and on steps·batch/N, and the power of the batch that fits best."""
+    """How well onsets agree on steps/N and on steps·batch/N, and the power of the batch that fits best."""
 
     steps_spread: float  # standard deviation of ln(τ/N) over the runs
     samples_spread: float  # standard deviation of ln(τ·batch/N)
-    evidence: float  # ln likelihood of steps·batch/N minus that of steps/N: positive where the former collapses better
+    evidence: float  # ln likelihood of steps·batch/N minus that of steps/N: positive if the former collapses better
     batch_power: float  # τ ∝ batch^power at fixed N: 0 means steps, −1 means samples seen
     batch_power_ci: tuple[float, float]
     size_power: float
@@ -31,6 +31,7 @@ class Collapse:
 
     @property
     def better(self) -> str:
+        """The time with the higher likelihood."""
         return "steps·batch/N" if self.evidence > 0 else "steps/N"
 
     def __str__(self) -> str:
@@ -46,7 +47,7 @@ class Collapse:
 
 
 def collapse(sizes: Sequence[int], batches: Sequence[int], onsets: Sequence[Onset]) -> Collapse:
-    """Compare both times over runs that differ in batch size.
+    """Fit onsets of runs with different batch sizes on steps/N and on steps·batch/N.
 
     >>> runs = [(n, b) for n in (64, 128, 256, 512) for b in (32, 64)]
     >>> onsets = [Onset(900 * n / b, 1100 * n / b, "observed") for n, b in runs]
@@ -54,21 +55,22 @@ def collapse(sizes: Sequence[int], batches: Sequence[int], onsets: Sequence[Onse
     'steps·batch/N'
     """
     if len(batches) != len(sizes) or min(batches, default=0) < 1:
-        raise UserError(f"batches: {list(batches)} is not allowed; give one positive number a run")
+        raise UserError(f"batches: {list(batches)} is not allowed; give one positive number per run")
     check_points(sizes, onsets, least=1)
     if len(set(batches)) < 2:
-        raise UserError(f"batches: all runs have {batches[0]}; steps and samples seen cannot be told apart")
+        fix = "steps and samples seen cannot be distinguished; give runs of several batch sizes"
+        raise UserError(f"batches: all runs have {batches[0]}; {fix}")
     log_n, log_b = (np.log(np.asarray(values, dtype=np.float64)) for values in (sizes, batches))
     lower, upper = log_intervals(onsets)
-    alone = np.ones((len(log_n), 1))
+    intercept = np.ones((len(log_n), 1))
     spreads, losses = [], []
     for shift in (-log_n, log_b - log_n):
-        loss, where = Regression(alone, lower + shift, upper + shift).fit()
+        loss, where = Regression(intercept, lower + shift, upper + shift).fit()
         losses.append(loss)
         spreads.append(math.exp(where[-1]))
-    columns = [alone[:, 0], log_b - log_b.mean()]
-    sized = len(set(sizes)) > 1
-    full = Regression(np.column_stack([*columns, log_n - log_n.mean()] if sized else columns), lower, upper)
+    columns = [intercept[:, 0], log_b - log_b.mean()]
+    has_sizes = len(set(sizes)) > 1
+    full = Regression(np.column_stack([*columns, log_n - log_n.mean()] if has_sizes else columns), lower, upper)
     check_rank(full.design)
     best = full.fit()
     return Collapse(
@@ -77,12 +79,15 @@ def collapse(sizes: Sequence[int], batches: Sequence[int], onsets: Sequence[Onse
         evidence=losses[0] - losses[1],
         batch_power=float(best[1][1]),
         batch_power_ci=full.interval(1, best),
-        size_power=float(best[1][2]) if sized else math.nan,
+        size_power=float(best[1][2]) if has_sizes else math.nan,
         points=len(onsets),
         censored=sum(one.status != "observed" for one in onsets),
     )
 
 
 def check_rank(design: Floats) -> None:
+    """Raise UserError if the columns of a design matrix are linearly dependent."""
     if np.linalg.matrix_rank(design) < design.shape[1]:
-        raise UserError("batches: they grow with the sizes, so their powers cannot be told apart; cross them")
+        raise UserError(
+            "batches: they grow with the sizes, so their powers are not identified; cross batches and sizes"
+        )

@@ -1,4 +1,4 @@
-"""The law τ = a·N^α from onsets that are intervals, some of them open."""
+"""Fit the law τ = a·N^α to onsets that are known as intervals, some of them censored."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twoclocks.clocks.regression import Family, Regression
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import SettingError, UserError
 
-SIZES = 4  # different training-set sizes that a law needs, all but one with an observed onset: two fit every line
+SIZES = 4  # training-set sizes that a law needs, all but one with an observed onset: a line fits any two points
 
 
 @dataclass(frozen=True)
 class Law:
-    """τ = a·N^α with scatter of standard deviation ``scatter`` in ln τ (log-normal), or of that scale (Weibull)."""
+    """The law τ = a·N^α; ``scatter`` is the standard deviation of ln τ (log-normal), or its scale (Weibull)."""
 
     a: float
     alpha: float
@@ -28,7 +28,7 @@ class Law:
     scatter: float
     points: int
     censored: int
-    r_squared: float | None  # of ln τ over the middles of closed intervals; None for fewer than 3
+    r_squared: float | None  # of ln τ at the middles of closed intervals; None for fewer than 3
     sizes: tuple[int, ...]
     definition: str | None
     family: Family
@@ -40,19 +40,19 @@ class Law:
         return math.exp(min(math.log(self.a) + self.alpha * math.log(n), 700.0))
 
     def predict_interval(self, n: float, level: float = 0.95) -> tuple[float, float]:
-        """Where the onset of one new run of this size lies with probability ``level``."""
+        """Prediction interval: the onset of one new run of this size lies in it with probability ``level``."""
         if not n >= 1:
             raise SettingError("n", n, "use a number of training samples, at least 1")
         if not 0 < level < 1:
             raise SettingError("level", level, "use a number between 0 and 1")
         if self.family != "log-normal":
-            raise UserError(f"family: intervals of new runs are made for log-normal laws, not {self.family}")
-        definite = self.points - self.censored
-        spare = max(definite - 2, 1)
+            raise UserError(f"family: prediction intervals exist for log-normal laws only, not for {self.family}")
+        uncensored = self.points - self.censored
+        freedom = max(uncensored - 2, 1)
         at = np.array([1.0, math.log(n) - self.centre])
-        # The likelihood's variance is too small by the degrees of freedom that the fit used up.
-        variance = (self.scatter**2 + float(at @ np.array(self.covariance) @ at)) * definite / spare
-        reach = float(stdtrit(spare, (1 + level) / 2)) * math.sqrt(variance)
+        # The maximum-likelihood variance is too small by the degrees of freedom of the fit.
+        variance = (self.scatter**2 + float(at @ np.array(self.covariance) @ at)) * uncensored / freedom
+        reach = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
         middle = self.predict(n)
         return middle * math.exp(-min(reach, 700.0)), middle * math.exp(min(reach, 700.0))
 
@@ -73,7 +73,7 @@ class Law:
 
 
 def fit_law(sizes: Sequence[int], onsets: Sequence[Onset], family: Family = "log-normal") -> Law:
-    """Fit over runs of different training-set sizes; censored onsets count for what they say, and no more.
+    """Fit a law to runs of different training-set sizes; censored onsets enter with their censored likelihood.
 
     >>> sizes = [64, 128, 256, 512]
     >>> law = fit_law(sizes, [Onset(9 * n, 11 * n, "observed") for n in sizes])
@@ -81,18 +81,18 @@ def fit_law(sizes: Sequence[int], onsets: Sequence[Onset], family: Family = "log
     1.0
     """
     definition = check_points(sizes, onsets)
-    return fit_checked(sizes, onsets, family, definition)
+    return fit_law_unchecked(sizes, onsets, family, definition)
 
 
-def fit_checked(sizes: Sequence[int], onsets: Sequence[Onset], family: Family, definition: str | None) -> Law:
-    """The fit itself; three sizes suffice here, for a law that is only there to be judged."""
+def fit_law_unchecked(sizes: Sequence[int], onsets: Sequence[Onset], family: Family, definition: str | None) -> Law:
+    """Fit a law without checking its input; three sizes suffice here, to test forecasts on left-out sizes."""
     log_n = np.log(np.asarray(sizes, dtype=np.float64))
     centre = float(log_n.mean())
     design = np.column_stack([np.ones_like(log_n), log_n - centre])
     regression = Regression(design, *log_intervals(onsets), family)
     best = regression.fit()
     shift, alpha, log_scatter = best[1]
-    if family == "Weibull":  # of which the location is not the median
+    if family == "Weibull":  # its location is not its median
         shift += math.log(math.log(2)) * math.exp(log_scatter)
     log_a = shift - alpha * centre
     if not np.isfinite([best[0], log_a, alpha]).all() or abs(log_a) > 600:
@@ -105,8 +105,8 @@ def fit_checked(sizes: Sequence[int], onsets: Sequence[Onset], family: Family, d
         alpha_ci=regression.interval(1, best),
         scatter=math.exp(log_scatter),
         points=len(onsets),
-        censored=len(onsets) - regression.definite,
-        r_squared=explained(shift + alpha * design[:, 1], onsets),
+        censored=len(onsets) - regression.uncensored,
+        r_squared=r_squared(shift + alpha * design[:, 1], onsets),
         sizes=tuple(sorted({int(n) for n in sizes})),
         definition=definition,
         family=family,
@@ -116,41 +116,42 @@ def fit_checked(sizes: Sequence[int], onsets: Sequence[Onset], family: Family, d
 
 
 def log_intervals(onsets: Sequence[Onset]) -> tuple[Floats, Floats]:
+    """Logarithms of the lower and upper ends of onsets; infinite where an end is open."""
     with np.errstate(divide="ignore"):
         lower = np.log(np.array([one.lower for one in onsets], dtype=np.float64))
         upper = np.log(np.array([one.upper for one in onsets], dtype=np.float64))
     return lower, upper
 
 
-def explained(mean: Floats, onsets: Sequence[Onset]) -> float | None:
-    """R² of ln τ over the middles of closed intervals; below 0 where a constant would do better."""
+def r_squared(mean: Floats, onsets: Sequence[Onset]) -> float | None:
+    """R² of ln τ at the middles of closed intervals; negative where a constant fits better."""
     pairs = [(math.log(one.middle), at) for one, at in zip(onsets, mean, strict=True) if one.middle is not None]
     if len(pairs) < 3:
         return None
     seen, fitted = np.array(pairs).T
-    whole = float(((seen - seen.mean()) ** 2).sum())
-    return None if whole == 0 else 1 - float(((seen - fitted) ** 2).sum()) / whole
+    total = float(((seen - seen.mean()) ** 2).sum())
+    return None if total == 0 else 1 - float(((seen - fitted) ** 2).sum()) / total
 
 
 def check_points(sizes: Sequence[int], onsets: Sequence[Onset], least: int = SIZES) -> str | None:
-    """Refuse what cannot fix a law, with the reason; the definition that the onsets share."""
+    """Raise UserError if the onsets do not identify a law; return the definition that they share."""
     if len(sizes) != len(onsets):
-        raise UserError(f"onsets: {len(onsets)} for {len(sizes)} sizes; give one a size")
+        raise UserError(f"onsets: {len(onsets)} for {len(sizes)} sizes; give one per size")
     if not all(isinstance(one, Onset) for one in onsets):
         raise UserError("onsets: give Onset objects, as from tc.clocks.onset or run.clocks().memory")
     if min(sizes, default=0) < 1:
         raise UserError("sizes: they must be positive numbers; give the number of training samples of each run")
     definitions = sorted({one.definition for one in onsets if one.definition is not None})
     if len(definitions) > 1:
-        raise UserError(f"onsets: of different definitions ({'; '.join(definitions)}); fit them apart")
+        raise UserError(f"onsets: they have different definitions ({'; '.join(definitions)}); fit them separately")
     if len(set(sizes)) < least:
         given = ", ".join(f"{n:,}" for n in sorted(set(sizes)))
-        raise UserError(f"sizes: {given} cannot fix a power law; give runs of at least {least} sizes")
+        raise UserError(f"sizes: {given} do not identify a power law; give runs of at least {least} sizes")
     if any(one.upper == 0 for one in onsets):
-        raise UserError("onsets: one lies at step 0, before training; a power law cannot hold it")
-    definite = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
+        raise UserError("onsets: one lies at step 0, before training; a power law has no such onset")
+    observed = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
     needed = max(1, least - 1)
-    if len(definite) < needed:
+    if len(observed) < needed:
         fix = f"the slope is not identified; run longer, until at least {needed} have one"
-        raise UserError(f"onsets: observed at {len(definite)} sizes only, {fix}")
+        raise UserError(f"onsets: observed at {len(observed)} sizes only, {fix}")
     return definitions[0] if definitions else None

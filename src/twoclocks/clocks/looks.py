@@ -1,4 +1,4 @@
-"""Many looks at one curve: how the permitted error is divided among them, so that looking often stays honest."""
+"""Confidence bounds that hold at many looks (interim analyses): the error probability is divided among the looks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from twoclocks.core.proportion import clopper_pearson
 
 
 def tails(looks: int, confidence: float) -> Floats:
-    """Error permitted at look 1, 2, …: α/(i(i+1)), which adds up to α = 1 − confidence over looks without end.
+    """Error probability at look i = 1, 2, …: α/(i(i+1)); the sum over infinitely many looks is α = 1 − confidence.
 
-    No look depends on how many follow, so nothing that was said is taken back when training goes on.
+    No value depends on how many looks follow, so results stay the same when training continues.
 
     >>> tails(3, 0.95).round(4).tolist()
     [0.025, 0.0083, 0.0042]
@@ -24,7 +24,7 @@ def tails(looks: int, confidence: float) -> Floats:
 
 
 def rate_bounds(hits: Floats, trials: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """A confidence sequence: lower and upper bounds of the true rate at every look, though it changes between them.
+    """Confidence sequence: lower and upper bounds of the true rate at every look; the rate may change between looks.
 
     With probability ``confidence`` no lower bound is ever above its rate; likewise for the upper bounds.
     """
@@ -32,20 +32,20 @@ def rate_bounds(hits: Floats, trials: Floats, confidence: float) -> tuple[Floats
 
 
 def mean_bounds(means: Floats, errors: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The same for means with standard errors, by the normal distribution."""
+    """Confidence sequence of means with standard errors, by the normal approximation."""
     reach = -ndtri(tails(len(means), confidence)) * errors
     return means - reach, means + reach
 
 
 def least_samples(rate: float, level: float, looks: int, confidence: float) -> int:
-    """Samples with which a measured ``rate`` is told from the ``level``, by its bounds, at each of so many looks."""
+    """Smallest sample size at which the bounds of a measured ``rate`` exclude ``level`` at each of ``looks`` looks."""
     tail = tails(looks, confidence)[-1]
 
-    def told(samples: int) -> bool:
+    def excludes_level(samples: int) -> bool:
         low, high = clopper_pearson(rate * samples, samples, tail)
         return bool(low > level if rate > level else high < level)
 
     enough = 1
-    while not told(enough):
+    while not excludes_level(enough):
         enough *= 2
-    return 1 + bisect.bisect_left(range(1, enough + 1), True, key=told)
+    return 1 + bisect.bisect_left(range(1, enough + 1), True, key=excludes_level)

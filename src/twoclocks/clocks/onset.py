@@ -1,4 +1,4 @@
-"""From a measured curve to a time: an interval that holds the first lasting crossing of a threshold."""
+"""Onsets: the interval of steps that contains the first lasting crossing of a threshold by a measured curve."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Numbers = Sequence[float] | np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Onset:
-    """The onset lies in (lower, upper].
+    """The step at which a curve crosses its threshold, known to lie in (lower, upper].
 
-    observed: between two evaluations; left-censored: no evaluation is surely before it (lower = 0);
-    right-censored: not there by ``lower``, the last evaluation that is surely before it (upper = inf).
+    observed: between two evaluations; left-censored: no evaluation is below the threshold with confidence (lower = 0);
+    right-censored: not reached; ``lower`` is the last evaluation that is below with confidence (upper = inf).
 
     >>> Onset(lower=900, upper=1200, status="observed").estimate
     1039.23...
@@ -32,37 +32,39 @@ class Onset:
     lower: float
     upper: float
     status: Status
-    first_crossing: float | None = None  # the first single evaluation above the threshold, however uncertain
-    interpolated: float | None = None  # where the measured curve itself crosses for good, between evaluations
+    first_crossing: float | None = None  # the first evaluation above the threshold, without confidence bounds
+    interpolated: float | None = None  # where the measured curve has its lasting crossing, between evaluations
     threshold: float | None = None
     definition: str | None = None  # in words; onsets of different definitions must not be fitted together
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
             raise SettingError("status", self.status, f"use one of {', '.join(get_args(Status))}")
-        at_start = self.status == "left-censored" and self.lower == self.upper == 0  # there before the first update
+        at_start = self.status == "left-censored" and self.lower == self.upper == 0  # reached before the first update
         if not 0 <= self.lower < self.upper and not at_start:
             raise SettingError("lower", self.lower, f"use a step from 0 to below upper = {self.upper}")
         if math.isinf(self.upper) != (self.status == "right-censored"):
-            raise SettingError("upper", self.upper, f"an onset that is {self.status} needs another upper end")
+            raise SettingError(
+                "upper", self.upper, f"a right-censored onset, and no other, has upper = inf; this one is {self.status}"
+            )
 
     def defined(self, definition: str) -> Onset:
-        """The same onset with its definition in other words."""
+        """The same onset with another text as its definition."""
         return replace(self, definition=definition)
 
     @property
     def seen(self) -> bool:
-        """Whether it has surely come."""
+        """Whether the onset was reached, at the confidence of its bounds."""
         return self.status != "right-censored"
 
     @property
     def middle(self) -> float | None:
-        """The geometric middle of the interval, as evaluations are log-spaced; None where an end is open."""
+        """Geometric mean of the ends, since evaluations are log-spaced; None where an end is open."""
         return math.sqrt(self.lower * self.upper) if self.status == "observed" and self.lower > 0 else None
 
     @property
     def estimate(self) -> float | None:
-        """One number for tables: the interpolated crossing if it lies in the interval, or the middle."""
+        """Point estimate: the interpolated crossing if it lies in the interval, else the middle; None if censored."""
         inside = self.interpolated is not None and self.lower <= self.interpolated <= self.upper
         return self.interpolated if inside and self.middle is not None else self.middle
 
@@ -74,7 +76,7 @@ class Onset:
         return f"{self.lower:,.0f}–{self.upper:,.0f}"
 
     def as_json(self) -> dict[str, Any]:
-        """Plain form; JSON has no infinity, so an open end is null."""
+        """The onset as a JSON object; JSON has no infinity, so an open end is null."""
         return {**asdict(self), "upper": None if math.isinf(self.upper) else self.upper}
 
     @classmethod
@@ -92,11 +94,11 @@ def onset(
     sustain: int = 3,
     confidence: float = 0.95,
 ) -> Onset:
-    """When ``hits/trials`` rises above the threshold to stay there for ``sustain`` evaluations.
+    """The onset at which ``hits/trials`` rises above the threshold for ``sustain`` evaluations in a row.
 
     ``upper`` is the first of so many evaluations in a row whose lower confidence bound lies above the threshold,
     ``lower`` the last one before it whose upper bound lies below. Bounds are exact and corrected for the number of
-    looks (``clocks/looks.py``). ``confidence=0`` counts the measured fractions as they are, as P1 does.
+    looks (``clocks/looks.py``). ``confidence=0`` uses the measured rates without bounds, as P1 does.
 
     >>> onset([10, 20, 30, 40, 50], [0, 0, 50, 80, 90], 100, threshold=0.3)
     Onset(lower=20.0, upper=30.0, status='observed', first_crossing=30.0, interpolated=25.5..., threshold=0.3, ...)
@@ -115,7 +117,7 @@ def onset(
 def gap_onset(
     steps: Numbers, gaps: Numbers, errors: Numbers, threshold: float, sustain: int = 3, confidence: float = 0.95
 ) -> Onset:
-    """When a mean, such as the loss on held-out minus that on training samples, rises above the threshold (P2).
+    """The onset at which a mean, such as held-out loss minus training loss, rises above the threshold (P2).
 
     ``errors`` are standard errors of the means; with ``confidence=0`` they are not used.
     """
@@ -124,7 +126,7 @@ def gap_onset(
     check_definition(sustain, confidence)
     for name, values in (("gaps", gap), ("errors", error)):
         if values.shape != step.shape or not np.isfinite(values).all():
-            raise UserError(f"{name}: give one finite value a step ({len(step)}); got {values.tolist()[:6]} …")
+            raise UserError(f"{name}: give one finite value per step ({len(step)}); got {values.tolist()[:6]} …")
     if (error < 0).any():
         raise UserError(f"errors: {error.min():g} is not a standard error; give numbers of at least 0")
     if not math.isfinite(threshold):
@@ -138,9 +140,9 @@ def gap_onset(
 def crossing(
     step: Floats, value: Floats, bounds: tuple[Floats, Floats], threshold: float, sustain: int, definition: str
 ) -> Onset:
-    """The one definition of an onset, for anything that is measured with lower and upper bounds."""
+    """The onset of any curve with lower and upper bounds; all onsets are defined here."""
     low, high = bounds
-    surely_above, surely_below = low > threshold, high <= threshold
+    bounds_above, bounds_below = low > threshold, high <= threshold
     above = value > threshold
     first = float(step[np.argmax(above)]) if above.any() else None
     about: dict[str, Any] = {
@@ -149,19 +151,19 @@ def crossing(
         "threshold": threshold,
         "definition": definition,
     }
-    begin = first_streak(surely_above, sustain)
-    before = np.flatnonzero(surely_below[:begin])
+    begin = first_streak(bounds_above, sustain)
+    before = np.flatnonzero(bounds_below[:begin])
     lower = float(step[before[-1]]) if len(before) else 0.0
     if begin is None:
-        # A streak that the end of the run cuts short proves nothing; ``lower`` lies before it.
+        # A streak that the end of the run cuts short does not count; ``lower`` lies before it.
         return Onset(lower, math.inf, "right-censored", **about)
     return Onset(lower, float(step[begin]), "observed" if len(before) else "left-censored", **about)
 
 
 def interpolate(step: Floats, value: Floats, threshold: float, sustain: int) -> float | None:
-    """Where the measured values cross for good, linearly in the logarithm of the step."""
+    """Where measured values have their lasting crossing, by linear interpolation in the logarithm of the step."""
     begin = first_streak(value > threshold, sustain)
-    if not begin:  # never, or from the first evaluation on
+    if not begin:  # no crossing, or above from the first evaluation
         return None
     share = (threshold - value[begin - 1]) / (value[begin] - value[begin - 1])
     left, right = step[begin - 1], step[begin]
@@ -179,18 +181,21 @@ def first_streak(above: npt.NDArray[np.bool_], length: int) -> int | None:
 
 
 def definition_of(what: str, sustain: int, confidence: float) -> str:
-    sure = f"bounds of {confidence:.4g}" if confidence > 0 else "no bounds"
-    return f"{what}, {sustain} in a row, {sure}"
+    """The text that defines an onset; onsets with different texts must not be fitted together."""
+    bounds = f"bounds of {confidence:.4g}" if confidence > 0 else "no bounds"
+    return f"{what}, {sustain} in a row, {bounds}"
 
 
 def check_definition(sustain: int, confidence: float) -> None:
+    """Raise SettingError if ``sustain`` or ``confidence`` is out of range."""
     if not isinstance(sustain, int) or sustain < 1:
-        raise SettingError("sustain", sustain, "use a whole number of at least 1")
+        raise SettingError("sustain", sustain, "use an integer of at least 1")
     if not 0 <= confidence < 1:
         raise SettingError("confidence", confidence, "use a number below 1, or 0 for no bounds")
 
 
 def check_steps(step: Floats) -> None:
+    """Raise UserError unless steps are finite, at least 0 and increasing."""
     if step.ndim != 1 or len(step) == 0:
         raise UserError("steps: the series is empty; give at least one evaluation")
     if not np.isfinite(step).all() or step[0] < 0:
@@ -200,13 +205,13 @@ def check_steps(step: Floats) -> None:
 
 
 def checked_series(steps: Any, hits: Any, trials: Any) -> tuple[Floats, Floats, Floats]:
-    """Steps, hits and trials, one a step, or an error that says what is wrong."""
+    """Check steps, hits and trials and return them as arrays with one value per step."""
     step, hit, trial = (np.asarray(values, dtype=np.float64) for values in (steps, hits, trials))
     check_steps(step)
     if hit.shape != step.shape:
-        raise UserError(f"hits: {hit.size} values for {len(step)} steps; give one a step")
+        raise UserError(f"hits: {hit.size} values for {len(step)} steps; give one per step")
     if trial.ndim and trial.shape != step.shape:
-        raise UserError(f"trials: {trial.size} values for {len(step)} steps; give one number, or one a step")
+        raise UserError(f"trials: {trial.size} values for {len(step)} steps; give one number, or one per step")
     if not np.isfinite(hit).all():
         raise UserError("hits: a value is not finite; an evaluation that failed must be left out, not counted")
     if not (trial >= 1).all() or (hit < 0).any() or (hit > trial).any():

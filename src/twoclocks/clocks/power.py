@@ -1,4 +1,4 @@
-"""τ ∝ x^power for anything that runs differ in: noise level, batch, width; onsets are intervals, some of them open."""
+"""Fit τ ∝ x^power for any x that differs between runs (noise level, batch, width), with interval-censored onsets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.regression import Regression
 from twoclocks.core.errors import UserError
 
-VALUES = 3  # different ones that a power needs: two fit every line
+VALUES = 3  # different values that a power needs: a line fits any two points
 
 
 @dataclass(frozen=True)
 class Power:
-    """τ = a·x^power."""
+    """A fitted power law τ = a·x^power."""
 
     a: float
     power: float
@@ -28,14 +28,15 @@ class Power:
     censored: int
 
     def predict(self, value: float) -> float:
+        """The fitted τ at x = ``value``."""
         return float(self.a * value**self.power)
 
-    def near(self, claimed: float, tolerance: float) -> bool:
-        """Whether the interval holds what is claimed, or the estimate comes as near to it as ``tolerance``."""
+    def agrees_with(self, claimed: float, tolerance: float) -> bool:
+        """Whether the interval contains the claimed power, or the estimate differs from it by at most ``tolerance``."""
         return self.interval[0] <= claimed <= self.interval[1] or abs(self.power - claimed) <= tolerance
 
     def overlaps(self, other: Power) -> bool:
-        """Whether both intervals have a power in common."""
+        """Whether the two confidence intervals overlap."""
         return self.interval[0] <= other.interval[1] and other.interval[0] <= self.interval[1]
 
     def __str__(self) -> str:
@@ -48,18 +49,20 @@ class Power:
 
 
 def fit_power(values: Sequence[float], onsets: Sequence[Onset]) -> Power:
-    """The power of ``values``, one a run; censored onsets count for what they say, and no more.
+    """Fit a power law to ``values``, one per run; censored onsets enter with their censored likelihood.
 
     >>> sigmas = [0.1, 0.2, 0.4]
     >>> fit_power(sigmas, [Onset(9 / s, 11 / s, "observed") for s in sigmas]).power
     -1.0...
     """
     if len(values) != len(onsets):
-        raise UserError(f"onsets: {len(onsets)} for {len(values)} values; give one a value")
+        raise UserError(f"onsets: {len(onsets)} for {len(values)} values; give one per value")
     if len(set(values)) < VALUES or min(values) <= 0:
-        raise UserError(f"values: {list(values)} cannot fix a power; give at least {VALUES} different positive ones")
+        raise UserError(
+            f"values: {list(values)} do not identify a power; give at least {VALUES} different positive ones"
+        )
     if len({one.definition for one in onsets}) > 1:
-        raise UserError("onsets: they are of different definitions; fit them apart")
+        raise UserError("onsets: they have different definitions; fit them separately")
     if len({value for value, one in zip(values, onsets, strict=True) if one.middle is not None}) < VALUES - 1:
         raise UserError(f"onsets: observed at fewer than {VALUES - 1} values; the power is not identified; run longer")
     logs = np.log(np.asarray(values, dtype=np.float64))
@@ -72,5 +75,5 @@ def fit_power(values: Sequence[float], onsets: Sequence[Onset]) -> Power:
         power=power,
         interval=regression.interval(1, best),
         points=len(onsets),
-        censored=len(onsets) - regression.definite,
+        censored=len(onsets) - regression.uncensored,
     )

@@ -1,6 +1,6 @@
-"""Regression of times that are known to intervals only, some of them open: maximum likelihood in the logarithm.
+"""Interval-censored regression of the logarithm of times, by maximum likelihood.
 
-ln τ = design · coefficients + scatter · e, where e is normal (log-normal times) or of Gumbel's law (Weibull times).
+ln τ = design · coefficients + scatter · e, where e is normal (log-normal times) or Gumbel distributed (Weibull times).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from scipy.special import log_ndtr, stdtrit
 from twoclocks.core.arrays import Floats
 
 Family = Literal["log-normal", "Weibull"]
-STEEP = 300.0  # logarithm of the steepest slope: far from the data it would overflow
-WIDE = (0.0, 0.5, 1.5)  # ln scatter of further starts: a narrow one is deaf to a censored run far away
+LARGEST_LOG = 300.0  # exponents are cut here: far from the data exp would overflow
+STARTS = (0.0, 0.5, 1.5)  # ln scatter of further starts: with a small one, a censored run far away has no gradient
 
 
 @dataclass(frozen=True)
 class Regression:
-    """The likelihood of intervals (lower, upper] of ln τ at the rows of ``design`` (n, k)."""
+    """A regression of ln τ, known in intervals (lower, upper], on the rows of ``design`` (n, k)."""
 
     design: Floats
     lower: Floats
@@ -30,39 +30,40 @@ class Regression:
     family: Family = "log-normal"
 
     @property
-    def definite(self) -> int:
-        """Times that are known to a closed interval; open ones say too little to count as degrees of freedom."""
+    def uncensored(self) -> int:
+        """Number of times with a closed interval; only these count for degrees of freedom."""
         return int((np.isfinite(self.lower) & np.isfinite(self.upper)).sum())
 
     @property
-    def spare(self) -> int:
-        """Degrees of freedom."""
-        return max(self.definite - int(self.design.shape[1]), 1)
+    def degrees_of_freedom(self) -> int:
+        """Uncensored times minus coefficients, at least 1."""
+        return max(self.uncensored - int(self.design.shape[1]), 1)
 
     @property
     def floor(self) -> float:
-        """Least ln scatter. Below the resolution of the evaluations it cannot be told from none.
+        """Smallest ln scatter: below the spacing of the evaluations, scatter cannot be measured.
 
-        A uniform onset in an interval has about a quarter of its width; the likelihood is flat below that.
+        An onset that is uniform in an interval has a standard deviation of about a quarter of its width; below that the
+        likelihood is flat.
         """
         widths = (self.upper - self.lower)[np.isfinite(self.upper - self.lower)]
         return float(np.log(max(1e-3, 0.25 * float(np.median(widths))))) if len(widths) else float(np.log(1e-3))
 
     def loss(self, parameters: Floats) -> tuple[float, Floats]:
-        """Minus the log likelihood of (coefficients, ln scatter), and its gradient."""
+        """Negative log-likelihood of (coefficients, ln scatter), and its gradient."""
         scatter = np.exp(parameters[-1])
         mean = self.design @ parameters[:-1]
         low, high = (self.lower - mean) / scatter, (self.upper - mean) / scatter
-        inside, density_low, density_high = interval(low, high, self.family)
+        inside, density_low, density_high = log_probability(low, high, self.family)
         by_mean = -(density_high - density_low) / scatter
-        by_scatter = -(times(high, density_high) - times(low, density_low))
+        by_scatter = -(end_times_density(high, density_high) - end_times_density(low, density_low))
         return -float(inside.sum()), -np.append(by_mean @ self.design, by_scatter.sum())
 
     def fit(self, fixed: tuple[int, float] | None = None, start: Floats | None = None) -> tuple[float, Floats]:
-        """Least loss and where it lies; ``fixed`` holds one coefficient at a value."""
+        """Minimise the loss; return the minimum and its parameters. ``fixed`` keeps one coefficient at a value."""
         first = self.start() if start is None else start
         bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(first) - 1) + [(self.floor, 4.0)]
-        starts = [first, *([*first[:-1], wide] for wide in WIDE if start is None)]
+        starts = [first, *([*first[:-1], scatter] for scatter in STARTS if start is None)]
         found = []
         for begin in np.array(starts):
             if fixed is not None:
@@ -82,55 +83,61 @@ class Regression:
         return np.append(slopes, max(np.log(max(rest, 1e-3)), self.floor))
 
     def interval(self, column: int, best: tuple[float, Floats], level: float = 0.95) -> tuple[float, float]:
-        """Profile likelihood interval of one coefficient, cut so that it is Student's for normal, uncensored data."""
+        """Profile-likelihood interval of one coefficient; for normal, uncensored data it equals Student's interval."""
         least, where = best
-        reach = stdtrit(self.spare, (1 + level) / 2)
-        cut = least + self.definite / 2 * np.log1p(reach**2 / self.spare)
+        freedom = self.degrees_of_freedom
+        reach = stdtrit(freedom, (1 + level) / 2)
+        cut = least + self.uncensored / 2 * np.log1p(reach**2 / freedom)
 
         def excess(value: float) -> float:
             return self.fit((column, value), where)[0] - float(cut)
 
-        low, high = (edge(excess, float(where[column]), direction) for direction in (-1, 1))
+        low, high = (interval_end(excess, float(where[column]), direction) for direction in (-1, 1))
         return low, high
 
     def covariance(self, where: Floats) -> Floats:
-        """Of the coefficients, from the curvature at the maximum."""
+        """Covariance of the coefficients, from the Hessian at the minimum of the loss."""
         step = 1e-4
         rows = [
             (self.loss(where + step * unit)[1] - self.loss(where - step * unit)[1]) / (2 * step)
             for unit in np.eye(len(where))
         ]
-        curvature = (np.array(rows) + np.array(rows).T) / 2
-        if where[-1] <= self.floor + 1e-9:  # held at its bound: it does not vary
-            curvature = curvature[:-1, :-1]
+        hessian = (np.array(rows) + np.array(rows).T) / 2
+        if where[-1] <= self.floor + 1e-9:  # the scatter is at its bound and does not vary
+            hessian = hessian[:-1, :-1]
         k = self.design.shape[1]
-        return np.asarray(np.linalg.pinv(curvature)[:k, :k])
+        return np.asarray(np.linalg.pinv(hessian)[:k, :k])
 
 
-def interval(low: Floats, high: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
-    """ln P(low < e ≤ high), exact in both tails, and the densities at both ends over that probability."""
+def log_probability(low: Floats, high: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
+    """ln P(low < e ≤ high), accurate in both tails, and the densities at both ends divided by that probability."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         if family == "log-normal":
-            flip = low > 0  # use the mirrored tail, where the difference of the two does not vanish
+            flip = low > 0  # use the mirrored tail, in which the difference of both ends does not underflow
             big, small = (np.where(flip, log_ndtr(-a), log_ndtr(b)) for a, b in ((low, high), (high, low)))
             density = [-0.5 * end**2 - 0.5 * np.log(2 * np.pi) for end in (low, high)]
         else:
-            big, small = (-np.exp(np.minimum(end, STEEP)) for end in (low, high))  # ln of the survival at both ends
-            density = [end - np.exp(np.minimum(end, STEEP)) for end in (low, high)]
+            big, small = (
+                -np.exp(np.minimum(end, LARGEST_LOG)) for end in (low, high)
+            )  # ln of the survival function at both ends
+            density = [end - np.exp(np.minimum(end, LARGEST_LOG)) for end in (low, high)]
         inside = np.where(np.isneginf(small), big, big + np.log1p(-np.exp(np.minimum(small - big, 0.0))))
-        thin = np.maximum(*density) + np.log(high - low)  # so far out that both ends have the same tail
-        inside = np.where(np.isneginf(inside), thin, inside)
-        at_low, at_high = (np.where(np.isfinite(one), np.exp(np.minimum(one - inside, STEEP)), 0.0) for one in density)
+        # So far in the tail that both ends have the same survival: density times width.
+        far = np.maximum(*density) + np.log(high - low)
+        inside = np.where(np.isneginf(inside), far, inside)
+        at_low, at_high = (
+            np.where(np.isfinite(one), np.exp(np.minimum(one - inside, LARGEST_LOG)), 0.0) for one in density
+        )
     return inside, at_low, at_high
 
 
-def times(end: Floats, density: Floats) -> Floats:
-    """end · density, 0 at an open end."""
+def end_times_density(end: Floats, density: Floats) -> Floats:
+    """end · density, and 0 at an open end."""
     return np.where(np.isfinite(end), end, 0.0) * density
 
 
-def edge(excess: Callable[[float], float], start: float, direction: int) -> float:
-    """Where the profile likelihood falls below the cut, searched outwards in growing steps."""
+def interval_end(excess: Callable[[float], float], start: float, direction: int) -> float:
+    """Where the profile likelihood falls below the cut, searched from ``start`` in growing steps."""
     step, inner = 0.02, start
     for _ in range(40):
         outer = start + direction * step

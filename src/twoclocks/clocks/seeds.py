@@ -1,4 +1,4 @@
-"""Whose luck is it? The spread of a clock over crossed seeds, divided between initialisation and data."""
+"""Variance components: how much of a clock's variance over crossed seeds is due to initialisation and to data."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from twoclocks.core.errors import UserError
 
 @dataclass(frozen=True)
 class VarianceSplit:
-    """Variance components of ln τ in a crossed design; ``rest`` is interaction and the resolution of evaluations."""
+    """Variance components of ln τ in a crossed design; ``rest`` is interaction and the spacing of evaluations."""
 
     training: float
     data: float
     rest: float
-    training_p: float  # probability of so large a share of the training seed if it had no effect (F test)
+    training_p: float  # p-value (F test) of the hypothesis that the training seed has no effect
     data_p: float
     shape: tuple[int, int]  # training seeds, data seeds
 
     @property
     def shares(self) -> dict[str, float]:
-        """Of the whole variance."""
+        """Each component as a share of the total variance."""
         whole = self.training + self.data + self.rest
         parts = {"training": self.training, "data": self.data, "rest": self.rest}
         return {name: part / whole if whole > 0 else 0.0 for name, part in parts.items()}
@@ -40,7 +40,7 @@ class VarianceSplit:
 
 
 def variance_split(training: Sequence[int], data: Sequence[int], values: Sequence[float]) -> VarianceSplit:
-    """Two random effects without replication, by the mean squares of a complete table of ln τ.
+    """Split the variance of ln τ by two-way analysis of variance with random effects, without replication.
 
     >>> split = variance_split([0, 0, 1, 1, 2, 2], [0, 1] * 3, [1.0, 1.1, 3.0, 3.1, 5.0, 5.1])
     >>> split.shares["training"] > 0.99
@@ -54,29 +54,29 @@ def variance_split(training: Sequence[int], data: Sequence[int], values: Sequenc
     if missing:
         raise UserError(f"seeds: training {missing[0][0]} × data {missing[0][1]} is missing; cross all seeds")
     if len(rows) < 2 or len(columns) < 2:
-        raise UserError(f"seeds: {len(rows)} × {len(columns)} seeds cannot be compared; give at least 2 of each")
+        raise UserError(f"seeds: {len(rows)} × {len(columns)} seeds are too few; give at least 2 of each")
     table = np.array([[cells[r, c] for c in columns] for r in rows], dtype=np.float64)
     if not np.isfinite(table).all():
         raise UserError("seeds: a clock was not observed; the split needs all of them")
     a, b = table.shape
     by_row, by_column, whole = table.mean(1), table.mean(0), table.mean()
-    left = table - by_row[:, None] - by_column[None, :] + whole
+    residual = table - by_row[:, None] - by_column[None, :] + whole
     row_square = b * float(((by_row - whole) ** 2).sum()) / (a - 1)
     column_square = a * float(((by_column - whole) ** 2).sum()) / (b - 1)
-    rest = float((left**2).sum()) / ((a - 1) * (b - 1))
-    spare = (a - 1) * (b - 1)
+    rest = float((residual**2).sum()) / ((a - 1) * (b - 1))
+    freedom = (a - 1) * (b - 1)
     return VarianceSplit(
         training=max(0.0, (row_square - rest) / b),
         data=max(0.0, (column_square - rest) / a),
         rest=rest,
-        training_p=tail(a - 1, spare, row_square, rest),
-        data_p=tail(b - 1, spare, column_square, rest),
+        training_p=f_test(a - 1, freedom, row_square, rest),
+        data_p=f_test(b - 1, freedom, column_square, rest),
         shape=(a, b),
     )
 
 
-def tail(free: int, spare: int, square: float, rest: float) -> float:
-    """Probability of so large a mean square by chance."""
+def f_test(numerator: int, denominator: int, square: float, rest: float) -> float:
+    """p-value of a mean square against ``rest``, with their degrees of freedom."""
     if rest > 0:
-        return float(fdtrc(free, spare, square / rest))
+        return float(fdtrc(numerator, denominator, square / rest))
     return 0.0 if square > 0 else 1.0

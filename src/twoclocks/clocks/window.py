@@ -1,4 +1,4 @@
-"""The innovation window: what lies between the two clocks, and whether it is certain that anything does."""
+"""The innovation window: the steps between the two clocks, and whether the intervals show that there are any."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ NO_RULE = Onset(0.0, math.inf, "right-censored", definition="no rule is known")
 
 @dataclass(frozen=True)
 class Clocks:
-    """All onsets of one run and what they say together."""
+    """All onsets of one run, and the innovation window between them."""
 
     rule: Onset
     memory: Onset
-    gap: Onset | None = None  # of the loss on held-out minus that on training samples; None where it was not measured
+    gap: Onset | None = None  # of held-out loss minus training loss; None if it was not measured
     parts: Mapping[str, Onset] = field(default_factory=dict)  # rows, columns, layers, …: when each kind is learned
     changes: Mapping[str, Onset] = field(default_factory=dict)  # of "rule" and "memory", by change point
 
     @property
     def verdict(self) -> Verdict:
-        """open: the rule is surely learned before memory begins; empty: surely not; unknown: the intervals cannot say.
+        """Whether the rule is learned before memory begins: open (yes), empty (no), or unknown.
 
-        Where memory comes first, a later rule onset does not count as rule learning (P1 C.7).
+        open and empty hold at the confidence of the onsets' bounds; unknown: the intervals overlap. Where memory comes
+        first, a later rule onset does not count as rule learning (P1 C.7).
         """
         if self.rule.definition == NO_RULE.definition:
             return "unknown"
@@ -39,12 +40,12 @@ class Clocks:
 
     @property
     def learned_by_memory(self) -> bool:
-        """Whether samples became valid only after they had become copies: such a rule clock is discarded."""
+        """Whether samples became valid only after they had become copies; such a rule clock does not count."""
         return self.verdict == "empty" and self.rule.seen
 
     @property
     def window(self) -> tuple[float, float] | None:
-        """The steps during which the window is surely open; the end is inf while memory has not begun."""
+        """First and last step of the window, at the bounds' confidence; the end is inf while memory has not begun."""
         if self.verdict != "open":
             return None
         return self.rule.upper, self.memory.lower if self.memory.seen else math.inf

@@ -1,4 +1,4 @@
-"""What is seen: the data sets of a run and their encodings."""
+"""Data sets of a run (training, held-out, cube) and how their symbols are encoded for a network."""
 
 from twoclocks.data.encodings import ENCODINGS, Decoded, Encoding, Space, default_encoding
 from twoclocks.data.points import GaussianPoints

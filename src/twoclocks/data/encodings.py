@@ -1,4 +1,4 @@
-"""How symbols are shown to a network, and how its output is read back."""
+"""Encodings: from integer symbols to network input, and from network output back to symbols."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twoclocks.core.registry import Registry
 
 
 class Arrays(Protocol):
-    """Arrays of one shape over the symbols 0 … symbols−1: a rule, or a bare ``Space``."""
+    """Anything with the shape and the number of symbols of its arrays: a rule, or a plain ``Space``."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -26,23 +26,27 @@ class Arrays(Protocol):
 
 
 class Space(NamedTuple):
-    """Arrays without a rule."""
+    """Shape and number of symbols of arrays for which no rule is known."""
 
     shape: tuple[int, ...]
     symbols: int = 2
 
 
 class Decoded(NamedTuple):
+    """Symbols that were read from network output, and how far that output was from them."""
+
     symbols: Tensor  # (n, *rule.shape), int64
-    distance: Tensor  # (n,): the largest distance of an entry to the code book, P1's quantization distance
+    distance: Tensor  # (n,): largest distance of an entry to the nearest code, P1's quantization distance
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding(Settings):
-    kind: ClassVar[str]  # of what it makes: "image" or "tokens"
+    """Base class of encodings; to add one, register a subclass in ``ENCODINGS``."""
+
+    kind: ClassVar[str]  # of network input: "image" or "tokens"
 
     def check_rule(self, rule: Arrays) -> None:
-        """Raise SettingError where the rule has no such encoding."""
+        """Raise SettingError if the rule cannot be encoded this way."""
 
     @abstractmethod
     def shape(self, rule: Arrays) -> tuple[int, ...]:
@@ -50,14 +54,14 @@ class Encoding(Settings):
 
     @abstractmethod
     def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
-        """Symbols (n, *rule.shape) to network input (n, *shape)."""
+        """Convert symbols (n, *rule.shape) to network input (n, *shape)."""
 
     @abstractmethod
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
-        """Network output back to the nearest symbols, with the distance to them."""
+        """Convert network output to the nearest symbols, with the distance to them."""
 
     def unit(self, rule: Arrays) -> float:
-        """How far from a symbol another one becomes as near: 1 for ±1. Noise and distances are measured by it."""
+        """Half the smallest distance between the codes of two symbols, the unit of noise and distances: 1 for ±1."""
         return 1.0
 
     def codes(self, symbols: int) -> Tensor | None:
@@ -74,7 +78,7 @@ ENCODINGS: Registry[Encoding] = Registry("encoding", Encoding)
 
 @dataclass(frozen=True, kw_only=True)
 class ImageEncoding(Encoding):
-    """Each entry becomes a pixel, each symbol a point in the pixel's channels; a subclass says which.
+    """Base class: each entry becomes a pixel, and each symbol a vector of channel values (its code).
 
     Sequences are laid out row by row in an image as square as their length allows (36 entries: 6×6).
     """
@@ -83,31 +87,31 @@ class ImageEncoding(Encoding):
 
     @abstractmethod
     def codes(self, symbols: int) -> Tensor:
-        """The point of each symbol (symbols, channels), float64."""
+        """The channel values of each symbol (symbols, channels), float64."""
 
     def shape(self, rule: Arrays) -> tuple[int, ...]:
         return (self.codes(rule.symbols).shape[1], *layout(rule))
 
     def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
         if not bool(((symbols >= 0) & (symbols < rule.symbols)).all()):
-            raise UserError(f"symbols: some lie outside 0 to {rule.symbols - 1}; an image has no place for them")
+            raise UserError(f"symbols: some lie outside 0 to {rule.symbols - 1}; remove or correct them")
         codes = self.codes(rule.symbols).float().to(symbols.device)
         pixels = codes[symbols.flatten(1).long()]  # (n, entries, channels)
         return pixels.transpose(1, 2).reshape(len(symbols), *self.shape(rule))
 
     def unit(self, rule: Arrays) -> float:
         codes = self.codes(rule.symbols)
-        apart = torch.cdist(codes, codes)
-        return float(apart[apart > 0].min()) / 2 if len(codes) > 1 else 1.0
+        distances = torch.cdist(codes, codes)
+        return float(distances[distances > 0].min()) / 2 if len(codes) > 1 else 1.0
 
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         codes = self.codes(rule.symbols).to(x)
-        nearest = self.scores(rule, x.double()).argmax(dim=2)  # (n, entries); float64 tells thousands of symbols apart
+        nearest = self.scores(rule, x.double()).argmax(dim=2)  # (n, entries); thousands of symbols need float64
         distance = (pixels_of(x, codes.shape[1]) - codes[nearest]).abs().flatten(1).amax(dim=1)
         return Decoded(nearest.reshape(len(x), *rule.shape), distance)
 
     def scores(self, rule: Arrays, x: Tensor) -> Tensor:
-        """x·c − |c|²/2 of every entry and symbol's code c (n, entries, symbols): largest at the nearest symbol.
+        """Score x·c − |c|²/2 of each symbol's code c: (n, entries, symbols), largest for the nearest symbol.
 
         Divided by σ² it is, up to a constant, the log-likelihood of the symbol under Gaussian noise.
         """
@@ -116,14 +120,14 @@ class ImageEncoding(Encoding):
 
 
 def pixels_of(x: Tensor, channels: int) -> Tensor:
-    """Images (n, channels, …) as (n, entries, channels); a single channel's axis may be missing."""
+    """Reshape images (n, channels, …) to (n, entries, channels); the axis of a single channel may be missing."""
     return x.reshape(len(x), channels, math.prod(x.shape[1:]) // channels).transpose(1, 2)
 
 
 @ENCODINGS.register("scalar")
 @dataclass(frozen=True, kw_only=True)
 class ScalarImage(ImageEncoding):
-    """Symbols evenly spaced from −1 to +1 in a one-channel image."""
+    """Each symbol is a number; symbols are evenly spaced from −1 to +1 in a one-channel image."""
 
     def codes(self, symbols: int) -> Tensor:
         return torch.linspace(-1, 1, symbols, dtype=torch.float64)[:, None]
@@ -143,7 +147,7 @@ class SignImage(ScalarImage):
 @ENCODINGS.register("one_hot")
 @dataclass(frozen=True, kw_only=True)
 class OneHotImage(ImageEncoding):
-    """A channel for each symbol, one where it stands and zero elsewhere."""
+    """One channel per symbol: 1 where the entry is that symbol, 0 elsewhere."""
 
     zero_mean: bool = setting(False, "subtract 1/symbols, so that the channels of a pixel sum to zero")
 
@@ -154,7 +158,7 @@ class OneHotImage(ImageEncoding):
 @ENCODINGS.register("tokens")
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Encoding):
-    """Symbols as a sequence of tokens, row by row; nothing can fall between two symbols."""
+    """Symbols as a sequence of tokens, row by row; the distance to the nearest symbol is always 0."""
 
     kind: ClassVar[str] = "tokens"
 
@@ -169,7 +173,7 @@ class Tokens(Encoding):
 
 
 def layout(rule: Arrays) -> tuple[int, ...]:
-    """Rows and columns in which an array is shown: its own, or those of an image as square as possible."""
+    """Rows and columns of the image of an array: its own, or those of an image as square as possible."""
     return rule.shape if len(rule.shape) == 2 else squarest(math.prod(rule.shape))
 
 
@@ -180,6 +184,6 @@ def squarest(length: int) -> tuple[int, int]:
 
 
 def default_encoding(kind: str, rule: Arrays) -> Encoding:
-    """What a kind of network usually reads: tokens; or an image, ±1 for bits and evenly spaced symbols otherwise."""
+    """The usual encoding for a kind of network input: tokens; or an image, ±1 for bits, else evenly spaced symbols."""
     names = {"image": "sign" if rule.symbols == 2 else "scalar", "tokens": "tokens"}
     return ENCODINGS.create(names[kind])

@@ -1,4 +1,4 @@
-"""Every symbol as a random point in space: data that have no rule and no structure but their distances."""
+"""An encoding of symbols as random Gaussian points: data without rule or structure other than distances."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from twoclocks.core.config import setting
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.data.encodings import ENCODINGS, Arrays, Decoded, ImageEncoding, pixels_of
 
-ROWS = 1024  # rows of a table of distances that are made at once
+ROWS = 1024  # rows of a distance matrix that are computed at once
 
 
 @ENCODINGS.register("gaussian")
 @dataclass(frozen=True, kw_only=True)
 class GaussianPoints(ImageEncoding):
-    """A standard Gaussian point for each symbol, a channel for each of its coordinates.
+    """Each symbol is a random standard Gaussian point, with one channel per coordinate.
 
     >>> GaussianPoints(dimension=64).codes(1000).shape
     torch.Size([1000, 64])
     """
 
-    dimension: int = setting(64, "coordinates of a point", at_least=1, at_most=1 << 16)
-    seed: int = setting(0, "seed of the points, apart from that of the choice among them")
+    dimension: int = setting(64, "coordinates per point", at_least=1, at_most=1 << 16)
+    seed: int = setting(0, "seed of the points; data.seed chooses among them")
 
     def codes(self, symbols: int) -> Tensor:
         return gaussian_points(symbols, self.dimension, self.seed)
 
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
-        """The nearest points; piece by piece, as the table of all distances may be large."""
+        """Find the nearest points, chunk by chunk, since the matrix of all distances may be large."""
         codes = self.codes(rule.symbols).to(x)
-        parts = x.split(ROWS)  # single precision tells random points apart
+        parts = x.split(ROWS)  # float32 is enough: random points are far apart
         nearest = torch.cat([self.scores(rule, part).argmax(dim=2) for part in parts])  # (n, entries)
         distance = (pixels_of(x, self.dimension) - codes[nearest]).abs().flatten(1).amax(dim=1)
         return Decoded(nearest.reshape(len(x), *rule.shape), distance)
@@ -49,5 +49,5 @@ class GaussianPoints(ImageEncoding):
 
 @lru_cache(maxsize=8)
 def gaussian_points(symbols: int, dimension: int, seed: int) -> Tensor:
-    """(symbols, dimension), float64, the same on every machine; a smaller book is the beginning of a larger one."""
+    """Random points (symbols, dimension), float64, equal on every machine; fewer points are a prefix of more."""
     return torch.from_numpy(numpy_stream(seed, "gaussian points").standard_normal((symbols, dimension)))

@@ -1,4 +1,4 @@
-"""What the model sees and what it does not: training set, held-out valid set, cube set; all from one seed."""
+"""Draw the data sets of a run from one seed: training set, held-out valid set, cube set."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from twoclocks.core.rows import row_keys
 from twoclocks.core.seeds import derive, numpy_stream
 from twoclocks.rules.base import Rule
 
-BLOCKS = (64, 1 << 18)  # rows drawn first and, doubling, at most at once; the schedule does not depend on n
-PATIENCE = 64  # draws for each sample of the rule without a new one, after which a generator is called broken
+BLOCKS = (64, 1 << 18)  # rows in the first draw, and most rows per draw; sizes double and do not depend on n
+MOST_REPEATED = 64  # draws per valid sample without a new one, after which the generator counts as broken
 
 
 def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0) -> Tensor:
-    """n unique valid samples (n, *shape); the same for the same arguments on every machine.
+    """Draw n unique valid samples (n, *shape), equal for equal arguments on every machine.
 
     Sets of the same seed and n but different ``part`` are disjoint.
 
@@ -29,26 +29,26 @@ def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0) -> Tensor:
 
 
 def disjoint_training_sets(rule: Rule, n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Two training sets without a common row, for two models that must not share data; part 0 and part 1."""
+    """Draw two training sets without a common row (part 0 and part 1), for models that must not share data."""
     check_size(rule, n, part=1)
     both = draw_unique(rule, 2 * n, seed, "training set")
     return both[:n], both[n:]
 
 
 def held_out(rule: Rule, train: Tensor, n: int, seed: int = 0) -> Tensor:
-    """n unique valid samples, none of them in ``train``."""
+    """Draw n unique valid samples that are not in ``train``."""
     room = rule.support() - len(np.unique(row_keys(train, rule.symbols)))
     if room < 1:
-        raise SettingError("n", n, "the training set holds all that the rule draws; use fewer training samples")
+        raise SettingError("n", n, "the training set contains all samples of the rule; use fewer training samples")
     if not 1 <= n <= room:
         raise SettingError("n", n, f"{room} samples lie outside the training set; use 1 to {room}")
     return draw_unique(rule, n, seed, "held-out set", exclude=train)
 
 
 def holdout_set(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
-    """As many unique valid samples as ``train`` has, none of them in it; None where the rule has too few for both.
+    """Draw as many unique valid samples as ``train`` has, none of them in it; None if the rule has too few.
 
-    They are drawn apart from those that ``held_out`` gives for the same seed.
+    They are independent of the samples that ``held_out`` returns for the same seed.
     """
     if rule.support() < 2 * len(train):
         return None
@@ -56,15 +56,15 @@ def holdout_set(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
 
 
 def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
-    """n arrays of uniform symbols (n, *shape), valid or not: what a model knows that learned no rule."""
+    """Draw n arrays of uniform symbols (n, *shape), valid or not: samples of a model that learned no rule."""
     rng = numpy_stream(seed, "cube set")
     return torch.from_numpy(rng.integers(0, rule.symbols, size=(n, *rule.shape), dtype=np.int64))
 
 
 def loss_splits(rule: Rule, train: Tensor, rows: int, seed: int = 0) -> dict[str, Tensor]:
-    """Rows of ``train``, of the cube, and of valid samples outside ``train`` (where there are any), as many of each.
+    """Rows on which losses are measured: training, cube and held-out rows (if there are any), equally many of each.
 
-    Small sets are repeated, so that row i of every split can meet the same noise.
+    Small sets are repeated, so that row i of every split can be given the same noise.
     """
     splits = {"train": train[:rows], "cube": cube_set(rule, rows, seed)}
     if room := rule.support() - len(train):
@@ -73,9 +73,10 @@ def loss_splits(rule: Rule, train: Tensor, rows: int, seed: int = 0) -> dict[str
 
 
 def check_size(rule: Rule, n: int, part: int = 0) -> None:
+    """Raise SettingError unless the rule has enough samples for a training set of size n and its part."""
     room = rule.support()
     if not isinstance(n, int | np.integer) or n < 2:
-        raise SettingError("n", n, "use a whole number of at least 2 training samples")
+        raise SettingError("n", n, "use an integer of at least 2")
     if part < 0:
         raise SettingError("part", part, "use 0, 1, …")
     if n > room:
@@ -86,23 +87,23 @@ def check_size(rule: Rule, n: int, part: int = 0) -> None:
 
 
 def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | None = None) -> Tensor:
-    """Rejection sampling: draw, drop what is excluded or was drawn before, until n rows are there.
+    """Draw n unique rows by rejection: rows that are excluded or were drawn before are dropped.
 
-    Rows stay in the order of their first draw, and blocks have sizes that do not depend on n, so a smaller set is the
-    beginning of a larger one with the same seed, whatever the rule.
+    Rows stay in the order of their first draw, and the sizes of blocks do not depend on n. So a smaller set is a prefix
+    of a larger one with the same seed, for every rule.
     """
     rng = numpy_stream(seed, purpose)
     seen = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
-    kept, found, block, fruitless, room = [], 0, BLOCKS[0], 0, rule.support()
+    accepted, found, block, repeated, support = [], 0, BLOCKS[0], 0, rule.support()
     while found < n:
-        fresh = rule.draw(block, rng)
-        keys = row_keys(fresh, rule.symbols)
+        rows = rule.draw(block, rng)
+        keys = row_keys(rows, rule.symbols)
         _, first = np.unique(keys, return_index=True)
         first = np.sort(first[~np.isin(keys[first], seen)])[: n - found]
-        kept.append(fresh[first])
+        accepted.append(rows[first])
         seen = np.concatenate([seen, keys[first]])
-        fruitless = 0 if len(first) else fruitless + block
-        if fruitless > PATIENCE * room:
-            raise RuntimeError(f"{rule}: draw() reaches {len(seen)} samples, support() promises {room}")
+        repeated = 0 if len(first) else repeated + block
+        if repeated > MOST_REPEATED * support:
+            raise RuntimeError(f"{rule}: draw() reaches {len(seen)} samples, support() promises {support}")
         found, block = found + len(first), min(2 * block, BLOCKS[1])
-    return torch.from_numpy(np.ascontiguousarray(np.concatenate(kept), dtype=np.int64))
+    return torch.from_numpy(np.ascontiguousarray(np.concatenate(accepted), dtype=np.int64))

@@ -10,7 +10,7 @@ from torch import Tensor
 from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.settings import EvaluationSettings
-from twoclocks.rules.base import Rule, all_pieces
+from twoclocks.rules.base import Rule, all_parts_valid
 
 
 class Reference:
@@ -90,7 +90,7 @@ class Samples:
     @cached_property
     def outcome(self) -> Outcome:
         """Which samples are valid and which are copies."""
-        return Outcome(all_pieces(self.parts_valid), self.reference.copies.found(self.symbols), self.distance)
+        return Outcome(all_parts_valid(self.parts_valid), self.reference.copies.found(self.symbols), self.distance)
 
     @cached_property
     def new(self) -> Tensor:

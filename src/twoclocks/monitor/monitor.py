@@ -1,4 +1,4 @@
-"""A monitor for any training loop: tell it a step and samples, it says where training stands and whether to stop."""
+"""A monitor for any training loop: from samples at each step to the phase of training and a stop decision."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ log = logging.getLogger("twoclocks")
 
 @dataclass(frozen=True)
 class Decision:
-    """What the monitor thinks after an observation."""
+    """The phase, the rates and the stop decision after an observation."""
 
     step: int
     phase: MonitorPhase
     stop: bool
     reason: str  # why to stop, or why not, in a sentence
     copy_rate: float
-    copy_rate_ci: tuple[float, float]  # valid at all looks together: peeking does not spoil it
-    copy_chance: float | None  # what a model of the rule alone would copy; None where it is not known
+    copy_rate_ci: tuple[float, float]  # valid at all looks (interim analyses) together
+    copy_chance: float | None  # copy rate of a model that learned only the rule; None if not known
     valid_rate: float | None  # None without a rule
     clocks: Clocks
     ahead: Callable[[], Forecast | None] = field(repr=False)
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Of τ_mem, made when it is first asked for; None once memory has begun."""
+        """Forecast of τ_mem, computed at first use; None once memory has begun."""
         return self.ahead()
 
 
 class Monitor:
-    """Watches samples for copies of the training set and, given a rule, for validity; given losses, their gap.
+    """Counts copies of the training set among samples; with a rule also valid samples, with losses also their gap.
 
-    ``train`` and ``samples`` are arrays (n, *shape) of whole numbers or of fractions. ``copies`` says what a copy is:
-    "exact", "hamming", "ratio", or a criterion of ``twoclocks.monitor.copies``. ``held_out``: real samples that were
-    not trained on, whose rate of copies is the chance level; a rule knows it without them. ``policy`` says when to
-    stop (``POLICIES``); by default as the settings say, or else "memory".
+    ``train`` and ``samples`` are arrays (n, *shape) of integers or of floats. ``copies`` defines a copy: "exact",
+    "hamming", "ratio", or a criterion of ``twoclocks.monitor.copies``. ``held_out``: real samples that were not trained
+    on; their copy rate is the chance level, which a rule gives without them. ``policy`` says when to stop
+    (``POLICIES``); the default is that of the settings, or else "memory".
 
     >>> monitor = Monitor(train=[[0, 1, 1], [1, 0, 1]])
     >>> monitor.observe(100, [[0, 1, 1], [1, 1, 1]]).copy_rate
@@ -88,10 +88,11 @@ class Monitor:
         self._train = distinct(as_rows(train, "train"))
         self.criterion.check(self._train)
         self.copy_chance = self._chance(held_out)
-        self._level = self.settings.memory_level(self.copy_chance or 0.0)  # refuse now, not in the midst of training
+        self._level = self.settings.memory_level(self.copy_chance or 0.0)  # raises now, not during training
         self._record = Record(with_rule=rule is not None)
 
     def _policy(self, given: Policy | None) -> Policy:
+        """The policy that was given, or that of the settings, or "memory"; checked."""
         chosen = given if given is not None else self.settings.stop if self.settings.stop != "never" else "memory"
         if chosen not in get_args(Policy):
             raise UnknownNameError("policy", chosen, POLICIES)
@@ -100,26 +101,27 @@ class Monitor:
         return chosen
 
     def _chance(self, held_out: Any | None) -> float | None:
-        """How often a true sample would count as a copy; None where nobody can know, which then counts as 0."""
+        """Probability that a sample of the true distribution counts as a copy; None if not known, then 0 is used."""
         if held_out is not None:
-            return float(self.criterion.found(self._fitting(held_out, "held_out"), self._train).mean())
+            return float(self.criterion.is_copy(self._checked_rows(held_out, "held_out"), self._train).mean())
         if isinstance(self.criterion, Exact):
             return None if self.rule is None else float(self.rule.copy_chance(len(self._train)))
         if self.rule is not None:
-            true = self._fitting(self.rule.sample(CHANCE_SAMPLES, seed=0), "rule")
-            return float(self.criterion.found(true, self._train).mean())
+            rows = self._checked_rows(self.rule.sample(CHANCE_SAMPLES, seed=0), "rule")
+            return float(self.criterion.is_copy(rows, self._train).mean())
         name = self.criterion.name
-        log.warning(f"copies: how often a true sample counts as one by chance ({name}) is not known; give held_out")
+        log.warning(f"copies: the chance level of copies ({name}) is not known; give held_out")
         return None
 
-    def _fitting(self, values: Any, name: str) -> Any:
+    def _checked_rows(self, values: Any, name: str) -> Any:
+        """Convert values to rows; UserError if their length or kind differs from the training set."""
         rows = as_rows(values, name)
         if rows.shape[1] != self._train.shape[1]:
             raise UserError(f"{name}: rows of {rows.shape[1]} entries, the training set has {self._train.shape[1]}")
         if (rows.dtype.kind == "f") != (self._train.dtype.kind == "f"):
-            kind = "fractions" if rows.dtype.kind == "f" else "whole numbers"
+            kind, other = ("floats", "integers") if rows.dtype.kind == "f" else ("integers", "floats")
             raise UserError(
-                f"{name}: {kind}, the training set is not; decode both to symbols, or give both as fractions"
+                f"{name}: {kind}, but the training set has {other}; give both as integers or both as floats"
             )
         return rows
 
@@ -130,20 +132,22 @@ class Monitor:
         train_loss: Any | None = None,
         held_out_loss: Any | None = None,
     ) -> Decision:
-        """Take the samples of one step (or a function that makes them); steps must increase.
+        """Count copies in the samples of one step, and decide; steps must increase.
 
-        Losses may be single numbers or one number a sample, from which their uncertainty is known.
+        ``samples`` may be a function that returns them. Losses may be means, or one value per sample, from which
+        their standard error is computed.
         """
         self._record.check_step(step)
         if (train_loss is None) != (held_out_loss is None):
             raise UserError("train_loss: the gap needs held_out_loss and train_loss; give both or none")
         gap, error = (None, None) if train_loss is None else gap_of(train_loss, held_out_loss)
         given = samples() if callable(samples) else samples
-        rows = self._fitting(given, "samples")
-        copied = int(self.criterion.found(rows, self._train).sum())
+        rows = self._checked_rows(given, "samples")
+        copied = int(self.criterion.is_copy(rows, self._train).sum())
         return self.observe_counts(Look(int(step), copied, len(rows), self._valid(given, len(rows)), gap, error))
 
     def _valid(self, given: Any, n: int) -> int | None:
+        """Number of valid samples; None without a rule."""
         if self.rule is None:
             return None
         valid = np.asarray(self.rule.is_valid(given))
@@ -152,48 +156,50 @@ class Monitor:
         return int(valid.sum())
 
     def observe_counts(self, look: Look) -> Decision:
-        """Take counts in place of samples, where they are known already."""
+        """Record counts and decide, where the counts are already known."""
         self.record(look)
         return self.decision()
 
     def record(self, look: Look) -> None:
-        """Take counts and think later."""
+        """Record counts without deciding."""
         if self.policy == "caution" and not len(self._record):
             self._check_enough(look)
         self._record.add(look)
 
     @property
     def last_step(self) -> int | None:
-        """Of the last observation."""
+        """Step of the last observation; None before the first."""
         return self._record.last_step
 
     def _check_enough(self, look: Look) -> None:
+        """Raise UserError if there are too few samples for the policy "caution"."""
         need = least_samples(self.copy_chance or 0.0, self._level, 1, self._confidence)
         if look.trials < need:
             fix = f"policy caution cannot exclude copies above {self._level:.3g} with them; give at least {need}"
-            raise UserError(f"samples: {look.trials} are too few; {fix}, more where there are many looks")
+            raise UserError(f"samples: {look.trials} are too few; {fix}, more for many looks")
 
     @property
     def _confidence(self) -> float:
         return self.settings.confidence or PLAIN
 
     def series(self) -> Series:
-        """All that was counted."""
+        """The counts of all looks."""
         return self._record.series(self.criterion.name)
 
     def clocks(self) -> Clocks:
+        """The clocks so far."""
         if not len(self._record):
             raise UserError("clocks: nothing was observed yet; call observe first")
         return self.settings.read(self.series(), self.copy_chance or 0.0)
 
     def decision(self) -> Decision:
-        """What is to be thought after the last observation."""
+        """The current decision."""
         if not len(self._record):
             raise UserError("decision: nothing was observed yet; call observe first")
         series, last = self.series(), self._record.looks[-1]
         clocks = self.settings.read(series, self.copy_chance or 0.0, changes=False)
         copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
-        # Either end of an interval may err; a policy looks at one end alone.
+        # The interval has two sides, each with half the error; a policy uses one side only.
         low, high = (float(ends[-1]) for ends in rate_bounds(copied, trials, (1 + self._confidence) / 2))
         most = float(rate_bounds(copied, trials, self._confidence)[1][-1])
         learned = self.rule is not None and clocks.rule.seen
@@ -219,29 +225,31 @@ class Monitor:
         )
 
     def _judge(self, clocks: Clocks, high: float) -> tuple[bool, str]:
-        sure = f"{self._confidence:.0%}"
+        """Whether the policy says stop, and the reason; ``high`` is the upper bound of the copy rate."""
         if self.policy == "rule":
             return clocks.rule.seen, f"the rule: {clocks.rule}"
         if self.policy == "memory":
             return clocks.memory.seen, f"memory: {clocks.memory}"
         if self.policy == "caution":
             relation = "may reach" if high > self._level else "stay below"
-            return high > self._level, f"copies {relation} {high:.3g} (threshold {self._level:.3g}, {sure} sure)"
+            bound = f"threshold {self._level:.3g}, {self._confidence:.0%} confidence"
+            return high > self._level, f"copies {relation} {high:.3g} ({bound})"
         return False, "policy never"
 
     def state(self) -> dict[str, Any]:
-        """Everything seen so far as plain values; ``load_state`` of a monitor of the same training set takes it."""
+        """All counts so far as plain values, for ``load_state`` of a monitor with the same training set."""
         looks = [vars(look) for look in self._record.looks]
         return {"format": FORMAT, "about": self._about(), "looks": looks}
 
     def _about(self) -> dict[str, Any]:
+        """What a stored state must have in common with this monitor."""
         train = hashlib.sha256(self._train.tobytes()).hexdigest()
         settings = {key: value for key, value in to_mapping(self.settings).items() if key != "stop"}
         plain = {"copies": self.criterion.name, "rule": None if self.rule is None else type(self.rule).__qualname__}
         return {"train": train, "settings": settings, "copy_chance": self.copy_chance, **plain}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken; one of another training set, rule, criterion or thresholds is refused."""
+        """Continue from ``state``; UserError if it has another training set, rule, criterion or thresholds."""
         if not isinstance(state, Mapping) or state.get("format") != FORMAT:
             raise UserError("state: it is not the state of a monitor; give what state() returned")
         there = state.get("about", {})
@@ -257,7 +265,7 @@ class Monitor:
         self._record = fresh
 
     def save(self, path: Path | str) -> None:
-        """Write the state as JSON, whole or not at all."""
+        """Write the state as JSON, atomically."""
         path = Path(path)
         draft = path.with_name(path.name + ".new")
         draft.write_text(json.dumps(self.state()), encoding="utf-8")
@@ -268,13 +276,12 @@ class Monitor:
         try:
             state = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UserError(
-                f"{path}: cannot be read as a monitor's state ({error}); give a file that save wrote"
-            ) from None
+            raise UserError(f"{path}: cannot be read as a state ({error}); give a file that save wrote") from None
         self.load_state(state)
 
 
 def criterion_of(copies: str | Criterion) -> Criterion:
+    """A criterion by name, or the given one."""
     if isinstance(copies, Criterion):
         return copies
     if copies not in CRITERIA:
@@ -283,12 +290,12 @@ def criterion_of(copies: str | Criterion) -> Criterion:
 
 
 def gap_of(train: Any, held_out: Any) -> tuple[float, float | None]:
-    """Held-out minus training loss and its standard error, which single numbers do not tell."""
+    """Held-out minus training loss, and its standard error; None if the losses are single numbers."""
     means, variances = [], []
     for name, values in (("train_loss", train), ("held_out_loss", held_out)):
         array = as_array(values, name).astype(np.float64).ravel()
         if array.size == 0 or not np.isfinite(array).all():
-            raise UserError(f"{name}: it is empty or not finite; give a number, or one a sample")
+            raise UserError(f"{name}: it is empty or not finite; give a number, or one per sample")
         means.append(float(array.mean()))
         variances.append(float(array.var(ddof=1)) / array.size if array.size > 1 else None)
     known = [value for value in variances if value is not None]

@@ -1,4 +1,4 @@
-"""What a monitor has seen: counts of every look, checked before they are kept."""
+"""The record of a monitor: the counts of every look, checked before they are added."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twoclocks.core.errors import UserError
 
 
 class Record:
-    """Looks in the order of their steps. One that is refused leaves no trace."""
+    """Looks in the order of their steps; a look with an error is not added."""
 
     def __init__(self, with_rule: bool) -> None:
         self.with_rule = with_rule
@@ -26,26 +26,31 @@ class Record:
         return self.looks[-1].step if self.looks else None
 
     def check_step(self, step: Any) -> None:
+        """Raise UserError unless the step is an integer after the last one."""
         if not isinstance(step, int | np.integer) or step < 0:
-            raise UserError(f"step: {step!r} is not allowed; use a whole number of at least 0")
+            raise UserError(f"step: {step!r} is not allowed; use an integer of at least 0")
         if self.last_step is not None and step <= self.last_step:
             raise UserError(f"step: {step} is not after the last one, {self.last_step}; observe in order")
 
     def add(self, look: Look) -> None:
+        """Check a look and append it, with Python's own integers and floats."""
         self.check_step(look.step)
         counts = look.copied, look.trials, look.valid or 0
         if not all(isinstance(count, int | np.integer) for count in counts):
-            raise UserError(f"look: {look} is not allowed; counts are whole numbers")
+            raise UserError(f"look: {look} is not allowed; counts must be integers")
         if look.trials < 1 or not all(0 <= count <= look.trials for count in counts):
             raise UserError(f"look: {look} is not allowed; counts must lie between 0 and trials, which is at least 1")
         if self.with_rule and look.valid is None:
             raise UserError("look: valid is missing, and there is a rule; give how many samples obey it")
         self.check_gap(look)
-        whole = (None if value is None else int(value) for value in (look.step, look.copied, look.trials, look.valid))
+        integers = (
+            None if value is None else int(value) for value in (look.step, look.copied, look.trials, look.valid)
+        )
         losses = (None if value is None else float(value) for value in (look.gap, look.gap_error))
-        self.looks.append(Look(*whole, *losses))  # type: ignore[arg-type]
+        self.looks.append(Look(*integers, *losses))  # type: ignore[arg-type]
 
     def check_gap(self, look: Look) -> None:
+        """Raise UserError if the gap is not finite, or given at some looks only."""
         gap, error = look.gap or 0.0, look.gap_error or 0.0
         if not np.isfinite([gap, error]).all() or error < 0:
             raise UserError(f"look: the gap {gap} ± {error} is not finite, or its error is below 0; leave it out")
@@ -53,6 +58,6 @@ class Record:
             raise UserError("look: losses must be given at every look or at none; the gap's clock needs all of them")
 
     def series(self, copies: str) -> Series:
-        """All looks as columns; ``copies`` says what counted as one."""
+        """All looks as columns; ``copies`` is the definition of a copy."""
         found = Series.from_looks(self.looks, copies)
         return found if self.with_rule else replace(found, valid=None)

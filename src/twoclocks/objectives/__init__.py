@@ -1,4 +1,4 @@
-"""Corrupt, measure, sample: one file a process, one loop that samples them all."""
+"""Training objectives: corruption, loss and sampling. One file per objective, one sampling loop for all."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Next-token prediction: cross-entropy behind a start token, sampling at a temperature by inverse transform."""
+"""Next-token prediction: cross-entropy after a start token, and sampling at a temperature."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.objectives.base import OBJECTIVES, CachingNetwork, Network, Objective, Task
-from twoclocks.objectives.randomness import pick
+from twoclocks.objectives.randomness import sample_categorical
 
-START = -1  # "nothing yet": the network embeds it behind the last symbol, as token 2 where the symbols are 0 and 1
+START = -1  # the start token; the network embeds it after the last symbol, as token 2 if the symbols are 0 and 1
 
 
 @dataclass
 class Prefix:
-    """Tokens generated so far behind the start token, the uniforms still to use, and the network's cache."""
+    """Start token and tokens generated so far, uniform numbers of all positions, and the network's cache."""
 
     tokens: Tensor  # (n, 1 + level)
     uniforms: Tensor  # (n, length)
@@ -28,7 +28,7 @@ class Prefix:
 @OBJECTIVES.register("autoregressive")
 @dataclass(frozen=True, kw_only=True)
 class Autoregressive(Objective):
-    """Next-token cross-entropy behind a start token."""
+    """Next-token cross-entropy with a start token in front."""
 
     kind: ClassVar[str] = "tokens"
     task: ClassVar[Task] = "predict the next token"
@@ -43,11 +43,11 @@ class Autoregressive(Objective):
         return self.token_losses(network, clean).mean(dim=1)
 
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
-        """P(token | the tokens before it) as it is learned, at temperature 1."""
+        """P(token | tokens before it) at temperature 1."""
         return network(self.shifted(clean)).float().softmax(dim=-1)
 
     def shifted(self, clean: Tensor) -> Tensor:
-        """What the network reads: the start token, then all but the last symbol."""
+        """Network input: the start token, then all symbols but the last."""
         return functional.pad(clean[:, :-1], (1, 0), value=START)
 
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -67,7 +67,7 @@ class Autoregressive(Objective):
         else:
             logits = network(state.tokens[:, -1:], state.cache)[:, -1]
         probabilities = (logits.float() / self.temperature).softmax(dim=-1)
-        symbol = pick(probabilities, state.uniforms[:, level])
+        symbol = sample_categorical(probabilities, state.uniforms[:, level])
         return Prefix(torch.cat([state.tokens, symbol[:, None]], dim=1), state.uniforms, state.cache)
 
     def finish(self, state: Prefix) -> Tensor:

@@ -1,4 +1,4 @@
-"""What an objective is: a corruption, a per-sample loss, and the reverse process from noise to samples.
+"""The base class of objectives: a corruption, a per-sample loss, and the reverse process from noise to samples.
 
 An objective gets the network as a callable and never knows its type, so an exact oracle can take its place.
 """
@@ -41,18 +41,18 @@ class Objective(Settings):
     """
 
     kind: ClassVar[str]  # of its samples: "image" or "tokens"
-    task: ClassVar[Task]  # what it asks of a network
+    task: ClassVar[Task]  # what the network must compute
 
     def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
         """Loss (n,) of each encoded sample in ``clean`` (n, *shape), the corruption drawn from ``generator``."""
         return self.loss_given(network, clean, *self.draw(clean, generator))
 
     def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """All randomness of a corruption of ``clean``, row by row; by default there is none."""
+        """Draw all randomness of a corruption of ``clean``, row by row; by default there is none."""
         return ()
 
     def fitted(self, symbols: int) -> Self:
-        """The objective for data over so many symbols; most do not care."""
+        """The objective for data over a number of symbols; most objectives do not depend on it."""
         return self
 
     @abstractmethod
@@ -93,12 +93,12 @@ class Objective(Settings):
 
     @abstractmethod
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """All randomness that n samples need; the sample is a deterministic function of network and noise."""
+        """Draw all randomness for n samples; samples are a deterministic function of network and noise."""
 
     @property
     @abstractmethod
     def levels(self) -> int | None:
-        """How many reverse steps lead from noise to a sample; None: one per token."""
+        """Number of reverse steps from noise to a sample; None: one per token."""
 
     @abstractmethod
     def begin(self, network: Network, noise: Tensor) -> Any:
@@ -110,7 +110,7 @@ class Objective(Settings):
 
     @abstractmethod
     def finish(self, state: Any) -> Tensor:
-        """Encoded samples (n, *shape)."""
+        """The encoded samples (n, *shape) after the last reverse step."""
 
 
 OBJECTIVES: Registry[Objective] = Registry("objective", Objective)
@@ -118,7 +118,7 @@ OBJECTIVES: Registry[Objective] = Registry("objective", Objective)
 
 @torch.no_grad()
 def sample(objective: Objective, network: Network, noise: Tensor, chunk: int | None = None) -> Tensor:
-    """The one sampling loop: encoded samples (n, *shape), row i a function of ``noise[i]`` alone."""
+    """Draw encoded samples (n, *shape); row i depends on the network and ``noise[i]`` only."""
     done = []
     for part in noise.split(chunk or (2048 if noise.is_cuda else 1024)):
         state = objective.begin(network, part)

@@ -1,8 +1,8 @@
-"""Learning the score at one noise level (P2 App. G), by denoising: what was the noise ε in y = x + σε?
+"""Denoising score matching at one noise level (P2 App. G): predict the noise ε in y = x + σε.
 
-The best answer is −σ·∇log p_σ(y), for p_σ the training set blurred by σ: fresh noise at every step makes the
-expectation of this loss that of fitting the empirical score itself, up to a constant. (Fitting the score directly would
-have the same gradient in the mean, but an objective would need the whole training set.)
+The optimum is −σ·∇log p_σ(y), where p_σ is the training set with Gaussian noise of width σ. With fresh noise at every
+step the expectation of this loss is that of fitting the empirical score, up to a constant. (Fitting the score directly
+would have the same expected gradient, but the objective would need the whole training set.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from twoclocks.objectives.base import OBJECTIVES, Denoiser, Network, Objective, 
 class FixedNoise(Objective):
     """Predict the noise at one fixed σ; the loss of the zero function is 1.
 
-    Samples start as a standard normal blurred by σ and are denoised over and over, x ← x − σ f(x).
+    Samples start as a standard normal plus noise of width σ and are denoised repeatedly, x ← x − σ f(x).
     """
 
     kind: ClassVar[str] = "image"
@@ -53,7 +53,7 @@ class FixedNoise(Objective):
         return (predicted - noise).square().flatten(1).mean(dim=1)
 
     def predicted(self, network: Network, y: Tensor) -> Tensor:
-        """What the network takes for noise; its label is the one that EDM would give."""
+        """The noise that the network predicts; its noise label is the same as in EDM."""
         return network(y, y.new_full((len(y),), math.log(self.sigma) / 4))
 
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

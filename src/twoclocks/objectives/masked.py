@@ -1,8 +1,8 @@
 """Masked diffusion in continuous time (MD4, Shi et al. 2024): a weighted cross-entropy of masked tokens.
 
 −log p(x) ≤ ∫₀¹ −α'(u)/(1 − α(u)) E[Σ over masked tokens of −log p(x_i | x_u)] du, the limit of D3PM's absorbing bound
-for infinitely many levels. The loss of one string is the integrand at a uniform u, averaged over its tokens: nats a
-token.
+for infinitely many levels. The loss of one string is the integrand at a uniform u, averaged over its tokens, in nats
+per token.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from torch import Tensor
 from twoclocks.core.config import setting
 from twoclocks.core.constants import MASK
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
-from twoclocks.objectives.randomness import seeds
-from twoclocks.objectives.restoring import Noisy, one_step_back, spread
+from twoclocks.objectives.randomness import draw_seeds
+from twoclocks.objectives.restoring import Noisy, ancestral_step, stratified_times
 from twoclocks.objectives.schedules import SCHEDULES, Schedule, alpha_levels
 from twoclocks.objectives.transitions import Absorbing, masked_nll
 
-EARLIEST = 1e-5  # times before it are left out: there the integrand is a ratio of rounding errors
+EARLIEST = 1e-5  # smallest time; at smaller ones the integrand is a ratio of rounding errors
 
 
 @OBJECTIVES.register("masked")
@@ -33,7 +33,9 @@ class Masked(Objective):
     kind: ClassVar[str] = "tokens"
     task: ClassVar[Task] = "restore tokens"
 
-    schedule: Literal["linear", "cosine", "linear_beta"] = setting("linear", "how the probability to survive falls")
+    schedule: Literal["linear", "cosine", "linear_beta"] = setting(
+        "linear", "how α, the probability that a token is not masked, falls"
+    )
     sampler_levels: int = setting(256, "steps of the ancestral sampler", at_least=1, at_most=10**6)
 
     @property
@@ -41,8 +43,8 @@ class Masked(Objective):
         return SCHEDULES[self.schedule]
 
     def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Times (n,), spread evenly over the rows, and a uniform number a token."""
-        times = EARLIEST + (1 - EARLIEST) * spread(len(clean), generator, clean.device)
+        """Draw times (n,), stratified over the rows, and one uniform number per token."""
+        times = EARLIEST + (1 - EARLIEST) * stratified_times(len(clean), generator, clean.device)
         return times, torch.rand(clean.shape, generator=generator, device=clean.device)
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
@@ -53,15 +55,15 @@ class Masked(Objective):
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """p(x_0 | x_u) of every token (n, length, symbols)."""
         tokens, now = self.corrupt(clean, *drawn)
-        return Absorbing().belief(tokens, self.message(network, tokens, now[:, None]), now[:, None])
+        return Absorbing().clean_posterior(tokens, self.message(network, tokens, now[:, None]), now[:, None])
 
     def corrupt(self, clean: Tensor, times: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """Tokens with masks, and the alpha (n,) at their times."""
+        """Mask tokens at given times (n,); return them and their alpha (n,)."""
         now = self.chosen_schedule.alpha(times)
         return torch.where(chosen < now[:, None], clean, MASK), now
 
     def draw_noise(self, n: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        return seeds(n, shape, generator)
+        return draw_seeds(n, shape, generator)
 
     @property
     def levels(self) -> int:
@@ -74,9 +76,10 @@ class Masked(Objective):
         alpha = alpha_levels(self.schedule, self.sampler_levels)
         now, before = (alpha[None, self.sampler_levels - step] for step in (level, level + 1))
         pair = Absorbing().pair(before, now, symbols=0)
-        return one_step_back(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)
+        return ancestral_step(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)
 
     def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
+        """Logits of the clean tokens (n, length, symbols), at alpha (n, 1) or (1, 1)."""
         return network(tokens, (1 - alpha[:, 0]).float()).float()
 
     def finish(self, state: Noisy) -> Tensor:

@@ -1,4 +1,4 @@
-"""What is ideal: exact posteriors, denoisers and loss floors of the cube, the rule and the training set."""
+"""Exact posteriors, denoisers and loss floors for data from the cube, the rule or the training set."""
 
 from twoclocks.core.constants import MASK
 from twoclocks.oracles import energy

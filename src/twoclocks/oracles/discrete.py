@@ -1,4 +1,4 @@
-"""Exact posteriors under noise that replaces symbols: by uniform ones, or by a mask (P2's D3PM and MD4)."""
+"""Exact posteriors under noise that replaces tokens by uniform symbols or by a mask (P2's D3PM and MD4)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch.nn import functional
 from twoclocks.core.constants import MASK
 from twoclocks.core.errors import UserError
 from twoclocks.oracles.posterior import Posterior, layer_posteriors, rule_posterior
-from twoclocks.rules.automaton import NEVER
+from twoclocks.rules.automaton import LOG_ZERO
 from twoclocks.rules.base import Rule
 from twoclocks.rules.rhm import RandomHierarchy
 
 
 @dataclass(frozen=True)
 class Corruption(ABC):
-    """Replaces each entry independently with probability ``level``, one for all rows or one for each (n,)."""
+    """Base class: noise that replaces each entry with probability ``level``, a float or one per row (n,)."""
 
     level: float | Tensor
 
@@ -30,7 +30,7 @@ class Corruption(ABC):
             raise UserError(f"level: {self.level} is not allowed; use a probability from 0 to 1")
 
     def level_like(self, x: Tensor) -> Tensor:
-        """The level with axes of length one behind the rows, so that it meets x (n, …) row by row."""
+        """The level as (n, 1, …) or (1, 1, …), so that it broadcasts against x (n, …) row by row."""
         return torch.as_tensor(self.level, device=x.device).double().reshape(-1, *[1] * (x.dim() - 1))
 
     @abstractmethod
@@ -42,6 +42,7 @@ class Corruption(ABC):
         """log p(token | symbol), (n, entries, symbols)."""
 
     def chosen(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw which entries are replaced: bool, of the shape of ``x``."""
         return torch.rand(x.shape, generator=generator, device=x.device) < self.level_like(x)
 
 
@@ -57,12 +58,12 @@ class UniformNoise(Corruption):
         check_tokens(tokens, 0, symbols)
         same = functional.one_hot(tokens.flatten(1).long(), symbols).double()
         level = self.level_like(same)
-        return ((1 - level) * same + level / symbols).log().clamp(min=NEVER)
+        return ((1 - level) * same + level / symbols).log().clamp(min=LOG_ZERO)
 
 
 @dataclass(frozen=True)
 class Masking(Corruption):
-    """An entry becomes MASK with probability ``level``; the others are as they were."""
+    """An entry becomes MASK with probability ``level``; the other entries do not change."""
 
     def corrupt(self, x: Tensor, symbols: int, generator: torch.Generator) -> Tensor:
         return torch.where(self.chosen(x, generator), MASK, x.long())
@@ -71,30 +72,30 @@ class Masking(Corruption):
         check_tokens(tokens, MASK, symbols)
         flat = tokens.flatten(1).long()
         same = functional.one_hot(flat.clamp(min=0), symbols).bool()
-        return torch.where(same | (flat == MASK)[..., None], 0.0, NEVER).double()
+        return torch.where(same | (flat == MASK)[..., None], 0.0, LOG_ZERO).double()
 
 
 def token_posterior(rule: Rule, tokens: Tensor, corruption: Corruption) -> Tensor:
-    """P(x_i = a | tokens) for x uniform over what the rule draws: (n, entries, symbols), float64."""
+    """Posterior P(x_i = a | tokens) for x uniform over the samples of the rule: (n, entries, symbols), float64."""
     return rule_posterior(rule)(corruption.logits(rule.as_samples(tokens), rule.symbols))
 
 
 def token_layer_posteriors(rule: RandomHierarchy, tokens: Tensor, corruption: Corruption) -> list[Tensor]:
-    """The same for every node of the grammar's tree: levels 0 (leaves) … depth (root), (n, nodes, vocabulary)."""
+    """Posterior of every node of the grammar's tree: levels 0 (leaves) … depth (root), (n, nodes, vocabulary) each."""
     return layer_posteriors(rule, corruption.logits(rule.as_samples(tokens), rule.symbols))
 
 
 def restoring_network(
     posterior: Posterior, corruption: type[Corruption], symbols: int
 ) -> Callable[[Tensor, Tensor], Tensor]:
-    """An exact posterior in the place of a network that restores tokens (d3pm, masked).
+    """Wrap an exact posterior so that it can replace a network that restores tokens (d3pm, masked).
 
     It maps tokens (n, length), MASK where nothing is known, and their noise (n,) or (1,) to log P(x_i = a | tokens).
     """
 
     def network(tokens: Tensor, noise: Tensor) -> Tensor:
-        # A sampler that reveals two tokens at once may find a string that fits nothing. With doubts of e^−60 about each
-        # token it is read as damaged in as few tokens as possible; possible strings do not feel them.
+        # A sampler that reveals two tokens at once may produce a string that no valid string explains. With a
+        # probability of e^−60 for each wrong token the posterior is still defined; for other strings nothing changes.
         known = corruption(noise.expand(len(tokens))).logits(tokens, symbols).clamp(min=-60.0)
         return posterior(known).clamp(min=torch.finfo(torch.float64).tiny).log()
 
@@ -107,6 +108,7 @@ def cross_entropy(posterior: Tensor, x: Tensor) -> Tensor:
 
 
 def check_tokens(tokens: Tensor, lowest: int, symbols: int) -> None:
+    """Raise UserError if a token lies outside ``lowest`` … symbols−1."""
     outside = tokens[(tokens < lowest) | (tokens >= symbols)]
     if len(outside):
         raise UserError(f"tokens: {int(outside[0])} is not allowed; use {lowest} to {symbols - 1}")

@@ -1,8 +1,8 @@
-"""P1 §5.2: a rule as an energy, its pull on each bit split into what the bit says itself and what the rule adds.
+"""Rules as energies (P1 §5.2): the force on each bit, split into a local term and a term of the rule.
 
 E(x) = Σ_i (x_i² − 1)² + E_rule(x) is zero exactly on the valid corners of the cube. The first term is local: it makes
-every corner an attractor, and is learned first. How hard the second is depends on its degree: how many bits must be
-multiplied to know its gradient.
+every corner an attractor, and is learned first. How hard the second is to learn depends on its degree: the number of
+bits that are multiplied in its gradient.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.errors import UserError
-from twoclocks.oracles.gaussian import Sigma, as_floats, check_finite, levels_of
-from twoclocks.rules.automaton import NEVER
+from twoclocks.oracles.gaussian import Sigma, as_floats, broadcast_sigma, check_finite
+from twoclocks.rules.automaton import LOG_ZERO
 from twoclocks.rules.base import Rule
 from twoclocks.rules.counts import Counted, GlobalK
 from twoclocks.rules.parity import Parity
 
 
 def cube_energy(x: Tensor) -> Tensor:
-    """Σ_i (x_i² − 1)² of x (n, …): zero on the corners of the cube."""
+    """Energy of the cube, Σ_i (x_i² − 1)² of x (n, …): zero on the corners of the cube."""
     return (x.square() - 1).square().flatten(1).sum(dim=1)
 
 
 def rule_energy(rule: Rule, x: Tensor) -> Tensor:
-    """An energy (n,) of x (n, *shape) in ±1, zero on valid corners and positive on the others.
+    """Energy of a rule (n,) for x (n, *shape) in ±1: zero on valid corners and positive on the others.
 
     Parity: Σ_groups (1 − s·Π x)², of degree G in its product. Counts: Σ_lines Π_k (Σ x − c_k)², of degree 2 for one k.
     """
@@ -43,21 +43,21 @@ def rule_energy(rule: Rule, x: Tensor) -> Tensor:
 
 
 def local_and_rule_terms(rule: Rule, y: Tensor, sigma: Sigma) -> tuple[Tensor, Tensor]:
-    """Half the posterior log-odds of each bit, as y_i/σ² + what the other bits say of it through the rule.
+    """Split half the posterior log-odds of each bit into a local term, y_i/σ², and the term that the rule adds.
 
-    E[x_i | y] is the tanh of their sum; the local term alone is the cube's denoiser. Both (n, *shape), float64.
+    E[x_i | y] is the tanh of their sum; the local term alone gives the cube's denoiser. Both (n, *shape), float64.
     """
     if rule.symbols != 2:
         raise UserError(f"rule: {rule} has {rule.symbols} symbols; the split is defined for bits")
     y = as_floats(y).double()
     check_finite(y)
-    local = y.flatten(1) / levels_of(sigma, y)[..., 0] ** 2  # (n, entries)
+    local = y.flatten(1) / broadcast_sigma(sigma, y)[..., 0] ** 2  # (n, entries)
     n, entries = local.shape
     logits = torch.stack([-local, local], dim=2)
     weights = []
     for bit in (0, 1):  # log Z with each entry in turn held at this bit: a posterior would underflow at small σ
         held = logits[:, None].repeat(1, entries, 1, 1)  # (n, held entry, entry, symbol)
-        held.diagonal(dim1=1, dim2=2)[:, 1 - bit] = NEVER
+        held.diagonal(dim1=1, dim2=2)[:, 1 - bit] = LOG_ZERO
         total = rule.log_partition(held.reshape(n * entries, entries, 2))
         if total is None:
             raise UserError(f"rule: {rule} has no closed form; the split needs one")
@@ -72,7 +72,7 @@ def corners(bits: int) -> Tensor:
 
 
 def degree_spectrum(function: Callable[[Tensor], Tensor], bits: int) -> Tensor:
-    """Share of a function's squared size at each degree 0 … bits of its Walsh–Fourier series on the cube.
+    """Share of a function's squared norm at each degree 0 … bits of its Walsh–Fourier series on the cube.
 
     ``function`` maps the corners (2^bits, bits) to (2^bits,) or (2^bits, k); a product of d bits has degree d.
 
@@ -87,7 +87,7 @@ def degree_spectrum(function: Callable[[Tensor], Tensor], bits: int) -> Tensor:
         low, high = transformed.unbind(dim=axis)
         transformed = torch.stack([high + low, high - low], dim=axis)
     size = transformed.reshape(1 << bits, -1).square().sum(dim=1)
-    # Axis 0 of the reshape is the highest bit: numbers, and so degrees, are in their natural order.
+    # Axis 0 of the reshape is the highest bit, so rows are in the order of ``corners``.
     degree = (corners(bits) > 0).sum(dim=1)
     if float(size.sum()) == 0:
         raise UserError("function: it is zero on every corner; there are no shares to report")

@@ -1,6 +1,6 @@
-"""Exact denoisers E[x | y] under Gaussian noise y = x + σn: of the cube, of the rule, of the training set.
+"""Exact denoisers E[x | y] under Gaussian noise y = x + σn, for data from the cube, the rule or the training set.
 
-They are what a perfect model of each would output, in any image encoding. All arithmetic is float64, whatever y is.
+They are the outputs of a perfect model of each, in any image encoding. All arithmetic is float64, for any dtype of y.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Sigma: TypeAlias = "Tensor | float"
 
 @dataclass(frozen=True)
 class Denoiser:
-    """D(y, sigma), with y float (n, *shape) and sigma a number or (n,).
+    """An exact denoiser D(y, sigma), with y float (n, *shape) and sigma a float or (n,).
 
-    The shape is the rule's (or, in one-hot, the symbols first), or the network's image with its channels.
+    The shape is that of the rule (with the symbols first for one-hot), or of the network's image with its channels.
     """
 
     marginals: Posterior
@@ -32,20 +32,20 @@ class Denoiser:
     space: Arrays | None  # None: bits of any shape
 
     def posterior(self, y: Tensor, sigma: Sigma) -> Tensor:
-        """P(x_i = a | y), (n, entries, symbols), float64."""
+        """Posterior P(x_i = a | y), (n, entries, symbols), float64."""
         y = as_floats(y)
         check_finite(y)
         space = self.space_of(y)
-        return self.marginals(self.encoding.scores(space, y.double()) / levels_of(sigma, y) ** 2)
+        return self.marginals(self.encoding.scores(space, y.double()) / broadcast_sigma(sigma, y) ** 2)
 
     def __call__(self, y: Tensor, sigma: Sigma) -> Tensor:
-        """E[x | y], in the shape and floating type of y."""
+        """Posterior mean E[x | y], in the shape and dtype of y."""
         y = as_floats(y)
         mean = self.posterior(y, sigma) @ self.codes(y)  # (n, entries, channels)
         return mean.transpose(1, 2).reshape(y.shape).to(y.dtype)
 
     def variance(self, y: Tensor, sigma: Sigma) -> Tensor:
-        """E‖x − E[x | y]‖² given y, averaged over entries and channels (n,): the loss that is left, seen from y."""
+        """Posterior variance E[‖x − E[x | y]‖² | y], averaged over entries and channels (n,)."""
         y = as_floats(y)
         codes, posterior = self.codes(y), self.posterior(y, sigma)
         second = posterior @ codes.square().sum(dim=1)  # (n, entries)
@@ -53,9 +53,11 @@ class Denoiser:
         return spread.clamp(min=0).mean(dim=1) / codes.shape[1]
 
     def codes(self, y: Tensor) -> Tensor:
+        """The channel values of each symbol (symbols, channels), on the device of y."""
         return self.encoding.codes(self.space_of(y).symbols).to(y.device)
 
     def space_of(self, y: Tensor) -> Arrays:
+        """Shape and symbols of the data that y belongs to; UserError if the shapes do not agree."""
         if self.space is None:
             return Space(tuple(y.shape[1:]))
         channels = self.encoding.codes(self.space.symbols).shape[1]
@@ -67,18 +69,19 @@ class Denoiser:
 
 
 def as_floats(y: Tensor) -> Tensor:
-    """Noisy data as a tensor of floats; whole numbers become floats."""
+    """Convert noisy data to a tensor of floats; integers become floats."""
     y = torch.as_tensor(y)
     return y if y.is_floating_point() else y.to(torch.get_default_dtype())
 
 
 def check_finite(y: Tensor) -> None:
+    """Raise UserError if y contains NaN or infinity."""
     if not bool(torch.isfinite(y).all()):
-        raise UserError("y: holds values that are not finite; an oracle has no answer to them")
+        raise UserError("y: contains NaN or infinity; give finite values")
 
 
-def levels_of(sigma: Sigma, y: Tensor) -> Tensor:
-    """σ as (1, 1, 1) or (n, 1, 1)."""
+def broadcast_sigma(sigma: Sigma, y: Tensor) -> Tensor:
+    """Check σ and reshape it to (1, 1, 1) or (n, 1, 1)."""
     level = torch.as_tensor(sigma, dtype=torch.float64, device=y.device)
     if level.numel() not in (1, len(y)) or level.dim() > 1 or not bool((level > 0).all()):
         raise UserError(f"sigma: {sigma} is not allowed; use a positive number, or one for each of the {len(y)} rows")
@@ -86,13 +89,13 @@ def levels_of(sigma: Sigma, y: Tensor) -> Tensor:
 
 
 def cube_denoiser(rule: Arrays | None = None, encoding: Encoding | str | None = None) -> Denoiser:
-    """Uniform over all arrays: every entry alone; for bits E[x_i | y] = tanh(y_i/σ²). Without a rule: bits."""
+    """Exact denoiser for uniform symbols; for bits it is E[x_i | y] = tanh(y_i/σ²). Without a rule: bits."""
     space = rule if rule is not None else Space(())
     return Denoiser(cube_posterior, image_encoding(encoding, space), rule)
 
 
 def rule_denoiser(rule: Rule, encoding: Encoding | str | None = None) -> Denoiser:
-    """Uniform over the valid set of a rule, or over what its generator reaches (``latin_cyclic``).
+    """Exact denoiser for the uniform distribution over the samples of a rule.
 
     >>> from twoclocks import rules
     >>> rule_denoiser(rules.create("parity", length=2, group=2))(torch.tensor([[1.0, 0.0]]), 0.5)
@@ -104,11 +107,11 @@ def rule_denoiser(rule: Rule, encoding: Encoding | str | None = None) -> Denoise
 def empirical_denoiser(
     train: Tensor, rule: Arrays | None = None, encoding: Encoding | str | None = None, chunk: int = 4096
 ) -> Denoiser:
-    """Uniform over the rows of a training set (N, *shape): the memorizing optimum. Without a rule: bits."""
+    """Exact denoiser for the rows of a training set (N, *shape): full memorization. Without a rule: bits."""
     train = torch.as_tensor(train)
     if train.is_floating_point() or train.dim() < 2 or len(train) == 0:
         given = f"{train.dtype} of shape {tuple(train.shape)}"
-        raise UserError(f"train: {given} is not allowed; give whole-number symbols, at least one row, as (n, *shape)")
+        raise UserError(f"train: {given} is not allowed; give integer symbols as (n, *shape), at least one row")
     space = rule if rule is not None else Space(tuple(train.shape[1:]))
     if tuple(train.shape[1:]) != space.shape:
         raise UserError(f"train: rows of shape {tuple(train.shape[1:])} are not the rule's; use {space.shape}")
@@ -120,7 +123,7 @@ def empirical_denoiser(
 
 
 def image_encoding(encoding: Encoding | str | None, space: Arrays) -> ImageEncoding:
-    """The encoding that was asked for, or the usual one: ±1 for bits, evenly spaced symbols otherwise."""
+    """The given encoding, or the default: ±1 for bits, evenly spaced symbols otherwise."""
     chosen = default_encoding("image", space) if encoding is None else encoding
     if isinstance(chosen, str):
         chosen = ENCODINGS.create(chosen)

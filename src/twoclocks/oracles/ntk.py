@@ -1,12 +1,11 @@
-"""The tangent kernel of one hidden ReLU layer of infinite width, and the pace at which it memorizes (P2 App. G).
+"""The neural tangent kernel (NTK) of one hidden ReLU layer of infinite width, and how fast it memorizes (P2 App. G).
 
 For f(x) = m^(−1/2) Σ_j a_j relu(w_j·x/√d) with standard normal weights, both layers trained, the tangent kernel is the
 same number Θ(x, y) for every output, a sum of arc-cosine kernels of degree 1 (from a) and 0 (from w); with θ the angle
 between x and y it is (‖x‖‖y‖ sin θ + 2(π − θ) x·y) / (2πd).
 
-A gradient step of size ``rate`` on the loss, which is a mean over the d outputs, takes a component of the error that
-belongs to eigenvalue λ of Θ on the data down by the factor 1 − (2·rate/d)·λ: the 2 from the square, the 1/d from the
-mean.
+A gradient step of size ``rate`` on the loss, which is a mean over the d outputs, multiplies the component of the error
+that belongs to eigenvalue λ of Θ on the data by 1 − (2·rate/d)·λ: the 2 comes from the square, the 1/d from the mean.
 """
 
 from __future__ import annotations
@@ -21,30 +20,30 @@ from twoclocks.core.seeds import torch_stream
 
 
 class Eigenvalue(NamedTuple):
-    """A mean and the standard error of its Monte-Carlo estimate."""
+    """A Monte-Carlo estimate of an eigenvalue, and its standard error."""
 
     value: float
     error: float
 
 
 def tangent_kernel(x: Tensor, y: Tensor) -> Tensor:
-    """Θ of every pair of rows of x (n, d) and y (k, d): (n, k)."""
+    """Kernel Θ of every pair of rows of x (n, d) and y (k, d): (n, k)."""
     x, y = x.double(), y.double()
     return kernel_of(x.square().sum(dim=1)[:, None], y.square().sum(dim=1), x @ y.T, x.shape[1])
 
 
 def kernel_of(squared_x: Tensor, squared_y: Tensor, product: Tensor, dimension: int) -> Tensor:
-    """Θ from ‖x‖², ‖y‖² and x·y, of any shapes that fit each other."""
+    """Kernel Θ from ‖x‖², ‖y‖² and x·y, of any shapes that broadcast."""
     across = (squared_x * squared_y - product.square()).clamp(min=0).sqrt()  # ‖x‖‖y‖ sin θ
     angle = torch.atan2(across, product)
     return (across + 2 * (math.pi - angle) * product) / (2 * math.pi * dimension)
 
 
 def memory_eigenvalue(points: Tensor, sigma: float, draws: int = 256, seed: int = 0) -> Eigenvalue:
-    """P2's Eq. (10): the Rayleigh quotient of ψ_i(x) = x − x_i, alive in the cloud around point i alone.
+    """P2's Eq. (10): the Rayleigh quotient of ψ_i(x) = x − x_i, which is zero outside the noise cloud around point i.
 
     On p_σ, the mean over P clouds, it is E[u·v Θ(x_i + σu, x_i + σv)] / (P·d) for standard normal u and v, and here its
-    mean over the points (P, d). All signs of u and v are taken together: what is even in one would only add scatter.
+    mean over the points (P, d). All signs of u and v are averaged (antithetic sampling), which reduces the variance.
     """
     count, dimension = points.shape
     stream, values = torch_stream(seed, "memory eigenvalue"), []
@@ -61,23 +60,23 @@ def memory_eigenvalue(points: Tensor, sigma: float, draws: int = 256, seed: int 
 
 
 def paired_kernel(x: Tensor, y: Tensor) -> Tensor:
-    """Θ of row i of x (…, d) with row i of y."""
+    """Kernel Θ of row i of x (…, d) with row i of y."""
     products = (x * y).sum(dim=-1)
     return kernel_of(x.square().sum(dim=-1), y.square().sum(dim=-1), products, x.shape[-1])
 
 
 def largest_eigenvalue(points: Tensor, sigma: float, draws: int = 4, seed: int = 0) -> float:
-    """Of Θ on p_σ, from some noisy copies of every point (P, d)."""
+    """Largest eigenvalue of Θ on p_σ, estimated from noisy copies of every point (P, d)."""
     noise = torch.randn(draws, *points.shape, generator=torch_stream(seed, "noisy copies"), dtype=torch.float64)
     noisy = (points.double() + sigma * noise).flatten(0, 1)
     return float(torch.linalg.eigvalsh(tangent_kernel(noisy, noisy))[-1]) / len(noisy)
 
 
-def steps_of(eigenvalue: float, rate: float, dimension: int) -> float:
-    """τ = d / (2·rate·λ): the steps in which a component of the error falls by the factor e."""
+def decay_steps(eigenvalue: float, rate: float, dimension: int) -> float:
+    """Number of steps τ = d / (2·rate·λ) in which a component of the error falls by the factor e."""
     return dimension / (2 * rate * eigenvalue)
 
 
 def largest_rate(eigenvalue: float, dimension: int) -> float:
-    """d/λ_max: beyond it gradient descent diverges along the eigenvector of the largest eigenvalue."""
+    """Largest stable learning rate d/λ_max: above it gradient descent diverges along the first eigenvector."""
     return dimension / eigenvalue

@@ -1,1 +1,1 @@
-"""The papers' claims: one recipe a claim, which runs what it needs and says whether the claim was reproduced."""
+"""The papers' claims: one recipe per claim, which runs what it needs and decides if the claim is reproduced."""

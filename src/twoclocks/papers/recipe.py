@@ -1,4 +1,4 @@
-"""A recipe: the runs that a claim of a paper needs, and the judgement of what they measured."""
+"""The base class of recipes: the runs that test a claim of a paper, and the criterion that decides it."""
 
 from __future__ import annotations
 
@@ -19,46 +19,53 @@ from twoclocks.store.run_directory import RunDirectory
 # Stored, with the accuracies of all kinds of pieces.
 CURVES = {STEP, LOSS, SampleAccuracy.name, SampleMemorization.name, ValidNew.name, Invalid.column(0.5)}
 
-LEAN = {"keep_weights": 0}  # a recipe reads clocks only
-AS_PRINTED = {"confidence": 0}  # the papers read clocks off the measured fractions; a comparison must do the same
+NO_WEIGHTS = {"keep_weights": 0}  # for recipes that need only the clocks
+AS_PRINTED = {
+    "confidence": 0
+}  # the papers' clocks have no confidence bounds; a comparison must use the same definition
 
 Verdict = Literal["reproduced", "not reproduced", "unfinished"]
 
 
 @dataclass(frozen=True)
 class Measurement:
+    """What the runs of a recipe showed, and whether that reproduces the claim."""
+
     verdict: Verdict
     sentence: str  # what was measured, for tables
     values: dict[str, Any]
 
 
 class Recipe(ABC):
-    """Subclass, register, and the claim appears in the README's table once it has been run."""
+    """A claim and how to test it; register a subclass, and its result appears in the table of claims."""
 
-    claim: ClassVar[str]  # its id in the list of claims
+    claim: ClassVar[str]  # its identifier in the list of claims
     paper: ClassVar[str]  # what the paper says
     criterion: ClassVar[str]  # what counts as reproduced
 
     @abstractmethod
     def settings(self, device: str) -> dict[str, RunSettings]:
-        """The runs, by label."""
+        """Settings of the runs, by label."""
 
     def prepared(self, settings: RunSettings) -> RunSettings:
-        """The settings of a run as it begins: where something is to be searched for first."""
+        """Final settings of a run, for recipes that must first search for one, such as a learning rate."""
         return settings
 
     @abstractmethod
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
-        """Judge finished (or unfinished) runs."""
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
+        """Evaluate the criterion on finished (or unfinished) runs."""
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe)
 
 
-def execute(
+def execute_recipe(
     name: str, device: str, work: Path, out: Path, report: Callable[[str], None], only: Sequence[str] = ()
 ) -> Measurement:
-    """Run what is not finished in ``work``, or ``only`` some of it; after every run, record what is known so far."""
+    """Run the runs of a recipe that are not finished in ``work``; write the result to ``out`` after every run.
+
+    ``only``: labels of the runs, if not all.
+    """
     recipe = RECIPES.get(name)()
     runs: dict[str, Run] = {}
     work.mkdir(parents=True, exist_ok=True)
@@ -72,24 +79,25 @@ def execute(
         runs[label] = run(settings, path)
         report(f"{label}: {runs[label].clocks().rule} | {runs[label].clocks().memory} | {runs[label].clocks()}")
         measured = judge(recipe, runs)
-        write_json(out, record(name, recipe, runs, measured, device))
+        write_json(out, result_of(name, recipe, runs, measured, device))
     return measured
 
 
 def judge(recipe: Recipe, runs: Mapping[str, Run]) -> Measurement:
-    """The recipe's own judgement, except that runs which did not finish decide nothing."""
-    measured = recipe.measure(runs)
+    """The recipe's measurement; its verdict is "unfinished" while a run is not finished."""
+    measured = recipe.measure_claim(runs)
     done = all(one.status["status"] == "finished" for one in runs.values())
     return measured if done else replace(measured, verdict="unfinished")
 
 
-def common(values: Iterable[Any]) -> Any:
-    """The one value that all runs share, or None."""
+def shared_value(values: Iterable[Any]) -> Any:
+    """The value that all runs share, or None if they differ."""
     found = list(values)
     return found[0] if all(value == found[0] for value in found) else None
 
 
-def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measurement, device: str) -> dict[str, Any]:
+def result_of(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measurement, device: str) -> dict[str, Any]:
+    """The content of results/NAME.json: the claim, its verdict, and clocks, settings and curves of every run."""
     return {
         "recipe": name,
         "claim": recipe.claim,
@@ -99,7 +107,7 @@ def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measure
         "measured": measured.sentence,
         "values": measured.values,
         "command": f"python -m twoclocks.papers {name} --device {device} --work DIR --out results/{name}.json",
-        **{key: common(one.manifest[key] for one in runs.values()) for key in ("commit", "versions", "machine")},
+        **{key: shared_value(one.manifest[key] for one in runs.values()) for key in ("commit", "versions", "machine")},
         "runs": {
             label: {
                 **one.clocks().as_json(),

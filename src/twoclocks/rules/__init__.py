@@ -1,4 +1,4 @@
-"""What is true: one rule family a file."""
+"""Rules that define which arrays are valid: one rule family per file."""
 
 import sys
 

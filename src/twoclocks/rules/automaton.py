@@ -1,7 +1,7 @@
-"""Finite automata: a machine that reads a piece entry by entry and accepts it or not, summed over all its readings.
+"""The forward algorithm of a finite automaton: sums over all strings that end in each of its states.
 
-Parity remembers one bit, a count remembers how many ones came, a permutation remembers which symbols came. So one
-forward recursion serves the oracles of all of them.
+A parity rule needs a state of one bit, a counting rule the number of ones so far, a permutation the set of symbols so
+far. So one forward recursion serves the oracles of all of them.
 """
 
 from __future__ import annotations
@@ -11,28 +11,29 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-NEVER = -1e30  # the logarithm of zero, finite: infinities have no gradient, and this one loses every comparison
+LOG_ZERO = -1e30  # stands for log 0; finite, since infinities have no gradient, and below every real log-weight
 
 
-def read_all(logits: Tensor, states: int, step: Callable[[int, int], int | None]) -> Tensor:
-    """log of the summed weight of all words that end in each state: (…, states), from state 0.
+def log_state_weights(logits: Tensor, states: int, step: Callable[[int, int], int | None]) -> Tensor:
+    """Log of the summed weight of all strings that lead from state 0 to each state: (…, states).
 
-    ``logits`` (…, length, symbols) holds the log-weight of each symbol at each place; ``step(state, symbol)`` is the
-    next state, or None where the machine refuses the symbol.
+    ``logits`` (…, length, symbols) holds the log-weight of each symbol at each position; ``step(state, symbol)`` is
+    the next state, or None where the automaton rejects the symbol.
     """
-    arrows: list[list[tuple[int, int]]] = [[] for _ in range(states)]  # per target: (source, symbol)
+    incoming: list[list[tuple[int, int]]] = [[] for _ in range(states)]  # per target: (source, symbol)
     for source in range(states):
         for symbol in range(logits.shape[-1]):
             target = step(source, symbol)
             if target is not None:
-                arrows[target].append((source, symbol))
-    widest = max(len(found) for found in arrows)
-    padded = [found + [(states, 0)] * (widest - len(found)) for found in arrows]  # state `states` is unreachable
+                incoming[target].append((source, symbol))
+    widest = max(len(edges) for edges in incoming)
+    padded = [edges + [(states, 0)] * (widest - len(edges)) for edges in incoming]  # state `states` is unreachable
     table = torch.tensor(padded, device=logits.device)  # (states, widest, 2)
     sources, symbols = table[..., 0], table[..., 1]
-    nowhere = logits.new_full((*logits.shape[:-2], 1), NEVER)
-    weight = torch.cat([torch.zeros_like(nowhere), nowhere.expand(*nowhere.shape[:-1], states - 1)], dim=-1)
-    for place in range(logits.shape[-2]):
-        before = torch.cat([weight, nowhere], dim=-1)[..., sources]  # (…, states, widest)
-        weight = (before + logits[..., place, :][..., symbols]).logsumexp(dim=-1)
+    unreachable = logits.new_full((*logits.shape[:-2], 1), LOG_ZERO)
+    others = unreachable.expand(*unreachable.shape[:-1], states - 1)
+    weight = torch.cat([torch.zeros_like(unreachable), others], dim=-1)
+    for position in range(logits.shape[-2]):
+        before = torch.cat([weight, unreachable], dim=-1)[..., sources]  # (…, states, widest)
+        weight = (before + logits[..., position, :][..., symbols]).logsumexp(dim=-1)
     return weight

@@ -1,4 +1,4 @@
-"""What a rule is: a set of valid arrays that one can sample, check and count."""
+"""The base class of all rules: a set of valid arrays that can be sampled, checked and counted."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from twoclocks.core.registry import Registry
 from twoclocks.core.seeds import numpy_stream
 
 Array = npt.NDArray[np.integer[Any]]
-ENUMERABLE = 1 << 18  # valid sets up to this size may be listed
-TRIABLE = 1 << 20  # and all arrays of symbols may be tried, up to this many
+MOST_LISTED = 1 << 18  # largest valid set that may be listed
+MOST_TRIED = 1 << 20  # most arrays of symbols that may be checked one by one to list the valid ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +28,13 @@ class Rule(Settings):
     """A set of integer arrays of one shape over the symbols 0 … symbols−1.
 
     To add a rule: a subclass with the abstract members below, registered under a name, in one file of this folder.
-    ``twoclocks.testing.check_rule`` then says what is wrong with it. ``log_partition`` gives it an exact oracle of any
-    size; without it the oracle lists the valid set, which must then be small.
+    ``twoclocks.testing.check_rule`` then reports what is wrong with it. With ``log_partition`` the rule has an exact
+    oracle at any size; without it the oracle lists the valid set, which must then be small.
     """
 
-    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and pictures, the papers' first
-    only_a_sample: ClassVar[bool] = False  # of something larger, as texts are: who learned it makes no copies by chance
-    uniform_parts: ClassVar[bool] = True  # whether a piece of a true sample is uniform over its valid contents
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and figures, the papers' own first
+    is_corpus: ClassVar[bool] = False  # a sample of a larger language: a model that learned it copies none by chance
+    uniform_parts: ClassVar[bool] = True  # whether a piece of a valid sample is uniform over its valid contents
 
     @property
     @abstractmethod
@@ -44,7 +44,7 @@ class Rule(Settings):
     @property
     @abstractmethod
     def symbols(self) -> int:
-        """How many symbols an entry can take."""
+        """Number of different symbols q that an entry can be."""
 
     @abstractmethod
     def draw(self, n: int, rng: np.random.Generator) -> Array:
@@ -52,7 +52,7 @@ class Rule(Settings):
 
     @abstractmethod
     def parts(self, x: Tensor) -> dict[str, Tensor]:
-        """The pieces that the rule constrains one by one: {kind: (n, pieces, entries)}."""
+        """The pieces that the rule constrains separately, such as rows: {kind: (n, pieces, entries)}."""
 
     @abstractmethod
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
@@ -64,38 +64,40 @@ class Rule(Settings):
 
     @abstractmethod
     def part_counts(self) -> dict[str, int]:
-        """How many contents a single piece of each kind can validly have."""
+        """Number of valid contents of a single piece, by kind."""
 
     def support(self) -> int:
-        """How many arrays ``draw`` can return: the whole valid set, unless a generator is known to miss some."""
+        """Number of arrays that ``draw`` can return: the valid set, unless the generator is known to miss some."""
         return self.count()
 
     def log_partition(self, logits: Tensor) -> Tensor | None:
-        """log Σ over valid x of exp Σ_i logits[:, i, x_i], for logits (n, entries, symbols): (n,), differentiable.
+        """Log partition function, log Σ over valid x of exp Σ_i logits[:, i, x_i]: (n,), differentiable.
 
-        Its gradient is the exact posterior of every entry, whatever the noise (see ``twoclocks.oracles``); with zero
-        logits it is log count(). None: no closed form is known.
+        ``logits`` has shape (n, entries, symbols). The gradient is the exact posterior of every entry for any noise
+        (see ``twoclocks.oracles``); with zero logits the value is log count(). None: no closed form is known.
         """
         return None
 
     def enumerate(self) -> Tensor:
-        """Every array that ``draw`` can return (support, *shape), where they are few enough to be listed."""
-        if self.support() > ENUMERABLE:
-            raise UserError(f"rule: {self} has more than {ENUMERABLE:,} arrays, too many to list; use a smaller rule")
+        """All arrays that ``draw`` can return, as (support, *shape); an error where they are too many to list."""
+        if self.support() > MOST_LISTED:
+            raise UserError(f"rule: {self} has more than {MOST_LISTED:,} arrays, too many to list; use a smaller rule")
         return self.members()
 
     def members(self) -> Tensor:
-        """What ``enumerate`` lists; override where there is a better way than to try all arrays of symbols."""
+        """The arrays that ``enumerate`` returns; override it where checking all arrays of symbols is too slow."""
         entries = math.prod(self.shape)
-        if self.symbols**entries > TRIABLE:
-            raise UserError(f"rule: {self.symbols}^{entries} arrays are too many to try; use a smaller rule")
-        every = all_words(self.symbols, entries).reshape(-1, *self.shape)
-        return every[self.is_valid(every)]
+        if self.symbols**entries > MOST_TRIED:
+            raise UserError(
+                f"rule: {self.symbols}^{entries} arrays are too many to check one by one; use a smaller rule"
+            )
+        candidates = all_strings(self.symbols, entries).reshape(-1, *self.shape)
+        return candidates[self.is_valid(candidates)]
 
     def sample(self, n: int, seed: int) -> Tensor:
         """n independent uniform samples (n, *shape), int64, the same on every machine."""
         if not isinstance(n, int | np.integer) or n < 0:
-            raise UserError(f"n: {n!r} is not allowed; use a whole number of samples")
+            raise UserError(f"n: {n!r} is not allowed; use an integer of at least 0")
         rows = self.draw(n, numpy_stream(seed, "rule samples"))
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.int64))
 
@@ -103,10 +105,10 @@ class Rule(Settings):
     def is_valid(self, x: Tensor) -> Tensor:
         """Which of the samples (n, *shape) obey the whole rule: bool (n,).
 
-        The pieces are the rule: what constrains a sample as a whole is a piece of its own.
+        A sample is valid if all its pieces are: a constraint on the whole sample is a piece of its own.
         """
         x = self.as_samples(x)
-        return all_pieces(self.parts_valid(x)) & in_range(x, self.symbols)
+        return all_parts_valid(self.parts_valid(x)) & in_range(x, self.symbols)
 
     def chance(self) -> float:
         """Probability that an array of uniform symbols is valid."""
@@ -118,25 +120,26 @@ class Rule(Settings):
         return {kind: count / self.symbols ** sizes[kind] for kind, count in self.part_counts().items()}
 
     def copy_chance(self, n: int) -> float:
-        """Probability that a sample of who learned the rule is one of n training rows."""
-        return 0.0 if self.only_a_sample else min(1.0, n / self.support())
+        """Probability that a sample of a model that learned the rule, and nothing else, is one of n training rows."""
+        return 0.0 if self.is_corpus else min(1.0, n / self.support())
 
     def cube_copy_chance(self, n: int) -> float:
         """Probability that an array of uniform symbols is one of n training rows."""
         return float(n / self.symbols ** math.prod(self.shape))
 
     def milestones(self) -> dict[str, int]:
-        """After how many training samples, or steps, a theory expects parts of the rule to be learned: {name: number}.
+        """Numbers of training samples, or steps, after which a theory expects parts of the rule to be learned, by name.
 
-        Nothing, where there is no such theory. They are drawn beside what was measured and decide nothing.
+        Empty where there is no such theory. They are drawn in figures and are not used in any decision.
         """
         return {}
 
     def empty(self, n: int) -> Tensor:
+        """n arrays of zeros in the shape and type of samples."""
         return torch.zeros((n, *self.shape), dtype=torch.int64)
 
     def as_samples(self, x: Tensor) -> Tensor:
-        """``x`` as a tensor of this rule's shape; arrays and lists are taken too."""
+        """Convert ``x`` (tensor, array or list) to a tensor (n, *shape) of integers, or raise an error."""
         x = torch.as_tensor(x)
         if x.dtype in (torch.bool, torch.uint16, torch.uint32, torch.uint64):  # types without arithmetic
             x = x.long()
@@ -149,24 +152,24 @@ class Rule(Settings):
         return x
 
 
-def all_words(symbols: int, length: int) -> Tensor:
-    """Every word of a length over the symbols (symbols^length, length), in order."""
+def all_strings(symbols: int, length: int) -> Tensor:
+    """All strings of a length over the symbols (symbols^length, length), in lexicographic order."""
     places = symbols ** torch.arange(length - 1, -1, -1)
     return torch.arange(symbols**length)[:, None] // places % symbols
 
 
-def all_pieces(verdicts: Mapping[str, Tensor]) -> Tensor:
-    """Rows whose pieces of every kind are valid, from what ``parts_valid`` says: bool (n,)."""
-    return torch.stack([valid.all(dim=1) for valid in verdicts.values()]).all(dim=0)
+def all_parts_valid(parts_valid: Mapping[str, Tensor]) -> Tensor:
+    """Whether all pieces of a row are valid, from the result of ``Rule.parts_valid``: bool (n,)."""
+    return torch.stack([valid.all(dim=1) for valid in parts_valid.values()]).all(dim=0)
 
 
 def in_range(x: Tensor, symbols: int) -> Tensor:
-    """Rows whose entries are all symbols: bool (n,)."""
+    """Whether all entries of a row (n, *shape) are symbols 0 … symbols−1: bool (n,)."""
     return are_symbols(x.flatten(1), symbols)
 
 
 def are_symbols(pieces: Tensor, symbols: int) -> Tensor:
-    """Pieces (…, entries) whose entries are all symbols: bool (…)."""
+    """Whether all entries of a piece (…, entries) are symbols 0 … symbols−1: bool (…)."""
     return ((pieces >= 0) & (pieces < symbols)).all(dim=-1)
 
 

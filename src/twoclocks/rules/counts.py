@@ -1,4 +1,4 @@
-"""Counting rules: how many entries are one, in the whole array or row by row (P1 B.4.1)."""
+"""Counting rules: they fix how many entries are one, in the whole array or in each row (P1 B.4.1)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.rules.automaton import read_all
-from twoclocks.rules.base import RULES, Array, Rule, all_words, are_symbols
+from twoclocks.rules.automaton import log_state_weights
+from twoclocks.rules.base import RULES, Array, Rule, all_strings, are_symbols
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counted(Rule):
-    """What the family shares: lines of ``width`` bits, each with an allowed number of ones."""
+    """Base class of counting rules: arrays made of lines of bits, each with an allowed number of ones."""
 
     @property
     @abstractmethod
     def lines(self) -> tuple[str, int, int]:
-        """Name of a line, how many there are, and how many bits each has."""
+        """Name of a line, number of lines, bits per line."""
 
     @property
     @abstractmethod
@@ -39,21 +39,21 @@ class Counted(Rule):
 
     @property
     def line_counts(self) -> dict[int, int]:
-        """Allowed number of ones to the number of lines with it."""
+        """Number of different lines with each allowed number of ones: {ones: lines}."""
         return {ones: math.comb(self.lines[2], ones) for ones in self.allowed}
 
     def draw_ones(self, n: int, rng: np.random.Generator) -> Array:
-        """Number of ones of each line (n, lines): independent lines, uniform over their contents."""
-        return choose(self.line_counts, (n, self.lines[1]), rng)
+        """Draw the number of ones of each line (n, lines), such that lines are independent and uniform."""
+        return draw_weighted(self.line_counts, (n, self.lines[1]), rng)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """Place by place: a one with probability (ones still due) / (places left), which makes all contents equal."""
+        """Bit by bit, a one with probability (ones left to set) / (bits left): all contents are equally likely."""
         _, lines, width = self.lines
-        due = self.draw_ones(n, rng)
+        left = self.draw_ones(n, rng)
         bits = np.empty((n, lines, width), dtype=np.uint8)
-        for place in range(width):
-            bits[:, :, place] = rng.integers(0, width - place, size=(n, lines)) < due
-            due = due - bits[:, :, place]
+        for position in range(width):
+            bits[:, :, position] = rng.integers(0, width - position, size=(n, lines)) < left
+            left = left - bits[:, :, position]
         return bits.reshape(n, *self.shape)
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
@@ -61,7 +61,7 @@ class Counted(Rule):
         return {name: x.reshape(len(x), lines, width)}
 
     def ones(self, x: Tensor) -> Tensor:
-        """Number of ones in each line (n, lines); −1 where a line holds other symbols than 0 and 1."""
+        """Number of ones in each line (n, lines); −1 where a line contains other symbols than 0 and 1."""
         x = self.as_samples(x)
         lines = x.reshape(len(x), *self.lines[1:])
         return torch.where(are_symbols(lines, 2), lines.sum(dim=2), -1)
@@ -71,12 +71,12 @@ class Counted(Rule):
         return {self.lines[0]: torch.isin(ones, torch.tensor(self.allowed, device=ones.device))}
 
     def members(self) -> Tensor:
-        """All combinations of lines."""
+        """All combinations of valid lines."""
         return self.combined(torch.cat([line_contents(self.lines[2], ones) for ones in self.allowed]))
 
     def combined(self, contents: Tensor) -> Tensor:
         """Every array whose lines are among ``contents`` (choices, width)."""
-        return contents[all_words(len(contents), self.lines[1])].reshape(-1, *self.shape)
+        return contents[all_strings(len(contents), self.lines[1])].reshape(-1, *self.shape)
 
     def count(self) -> int:
         return int(sum(self.line_counts.values()) ** self.lines[1])
@@ -85,10 +85,10 @@ class Counted(Rule):
         return {self.lines[0]: sum(self.line_counts.values())}
 
     def line_weights(self, logits: Tensor) -> Tensor:
-        """log-weight of each line by its number of ones: (n, lines, allowed)."""
+        """Log of the summed weight of each line's contents, by their number of ones: (n, lines, allowed)."""
         _, lines, width = self.lines
         most = max(self.allowed)
-        ends = read_all(
+        ends = log_state_weights(
             logits.reshape(len(logits), lines, width, 2),
             states=most + 1,
             step=lambda ones, symbol: ones + symbol if ones + symbol <= most else None,
@@ -130,7 +130,7 @@ class ExactK(Counted):
 
 @dataclass(frozen=True, kw_only=True)
 class CountedGrid(Counted):
-    """A square grid whose rows are counted."""
+    """Base class of rules on the number of ones in the rows of a square grid."""
 
     side: int = setting(help="rows and columns of the grid", at_least=1, at_most=1024)
 
@@ -165,7 +165,7 @@ class RowK(CountedGrid):
 
 @dataclass(frozen=True, kw_only=True)
 class CountedSets(CountedGrid):
-    """A grid whose rows may hold several numbers of ones."""
+    """Base class of rules on grids with several allowed numbers of ones per row."""
 
     ks: tuple[int, ...] = setting(help="allowed numbers of ones, as a list", at_least=0)
 
@@ -181,7 +181,7 @@ class CountedSets(CountedGrid):
 @RULES.register("row_variable_k")
 @dataclass(frozen=True, kw_only=True)
 class RowVariableK(CountedSets):
-    """Every row holds one of the numbers ``ks`` of ones, each row its own.
+    """The number of ones in each row is one of ``ks``; rows may have different numbers.
 
     >>> RowVariableK(side=6, ks=(2, 4)).count() == (15 + 15) ** 6
     True
@@ -195,24 +195,24 @@ class RowVariableK(CountedSets):
 @RULES.register("global_k")
 @dataclass(frozen=True, kw_only=True)
 class GlobalK(CountedSets):
-    """All rows hold the same number of ones, one of ``ks``.
+    """All rows have the same number of ones, which is one of ``ks``.
 
     >>> GlobalK(side=6, ks=(2, 4)).count() == 15**6 + 15**6
     True
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = RowVariableK.examples
-    uniform_parts: ClassVar[bool] = False  # a row's number of ones is weighted by what it allows the other rows
+    uniform_parts: ClassVar[bool] = False  # P(ones of a row) depends on how many contents it leaves to the other rows
 
     def draw_ones(self, n: int, rng: np.random.Generator) -> Array:
         grids = {ones: count**self.side for ones, count in self.line_counts.items()}
-        return np.repeat(choose(grids, (n, 1), rng), self.side, axis=1)
+        return np.repeat(draw_weighted(grids, (n, 1), rng), self.side, axis=1)
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         return {**super().parts(x), "grid": x.reshape(len(x), 1, self.side**2)}
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
-        """Rows with an allowed number; and grids whose rows all have the same allowed number: the whole rule."""
+        """Whether each row has an allowed number of ones; and, as kind "grid", whether all rows have the same one."""
         ones, rows = self.ones(x), super().parts_valid(x)["row"]
         return {"row": rows, "grid": ((ones == ones[:, :1]) & rows).all(dim=1, keepdim=True)}
 
@@ -230,22 +230,22 @@ class GlobalK(CountedSets):
 
 
 def line_contents(width: int, ones: int) -> Tensor:
-    """All lines of ``width`` bits with this number of ones."""
+    """All lines of ``width`` bits with a given number of ones: (lines, width)."""
     lines = torch.zeros(math.comb(width, ones), width, dtype=torch.int64)
-    for row, places in enumerate(combinations(range(width), ones)):
-        lines[row, list(places)] = 1
+    for row, positions in enumerate(combinations(range(width), ones)):
+        lines[row, list(positions)] = 1
     return lines
 
 
-def choose(weights: Mapping[int, int], size: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Keys drawn in proportion to their weights; the weights are whole numbers of any size."""
+def draw_weighted(weights: Mapping[int, int], size: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Draw keys with probabilities in proportion to their weights, which are integers of any size."""
     total = sum(weights.values())
     shares = np.array([weight / total for weight in weights.values()])
     return np.array(list(weights))[rng.choice(len(shares), size=size, p=shares / shares.sum())]
 
 
 def check_ones(field: str, ks: tuple[int, ...], width: int, width_field: str) -> None:
-    """A line of ``width`` bits holds 0 to width ones; a set of counts is not empty and names each once."""
+    """Raise SettingError unless the numbers of ones are distinct, at least one, and at most ``width``."""
     for k in ks:
         if k > width:
             raise SettingError(field, k, f"a line has only {width_field} = {width} bits; use 0 to {width}")

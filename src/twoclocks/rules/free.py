@@ -1,4 +1,4 @@
-"""No rule at all: every array of symbols is valid, so that there is nothing to learn but the training set."""
+"""No rule: every array of symbols is valid, so that a model can learn nothing but the training set."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from twoclocks.rules.base import RULES, Array, Rule, are_symbols
 class Free(Rule):
     """Any ``length`` entries over ``alphabet`` symbols.
 
-    Every sample is valid: τ_rule lies at the first evaluation and says nothing. With length 1 and an encoding that
-    gives every symbol a point of its own, a sample is the identity of a point.
+    Every sample is valid: τ_rule lies at the first evaluation and has no meaning. With length 1 and an encoding that
+    maps every symbol to a point, a sample is the index of a point.
 
     >>> Free(length=3, alphabet=10).count()
     1000
@@ -27,7 +27,7 @@ class Free(Rule):
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 4, "alphabet": 16},)
     length: int = setting(1, "number of entries", at_least=1)
-    alphabet: int = setting(help="symbols that an entry can take", at_least=2, at_most=1 << 20)
+    alphabet: int = setting(help="number of different symbols", at_least=2, at_most=1 << 20)
 
     @property
     def shape(self) -> tuple[int, ...]:

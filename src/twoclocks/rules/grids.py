@@ -1,4 +1,4 @@
-"""Square grids of symbols whose lines are permutations: what Latin squares and Sudoku share."""
+"""Square grids whose lines are permutations of the symbols: code shared by Latin squares and Sudoku."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Grids = npt.NDArray[np.uint8]  # (n, side, side)
 
 @dataclass(frozen=True, kw_only=True)
 class PermutationGrid(Rule):
-    """Each piece (row, column, block) holds every symbol once; a subclass says which pieces there are."""
+    """Base class: each piece (row, column, block) contains every symbol once; a subclass defines the pieces."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Rows, columns and symbols."""
+        """Number of rows, which is also that of columns and of symbols."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,7 +43,7 @@ class PermutationGrid(Rule):
 
 
 def all_different(pieces: Tensor) -> Tensor:
-    """Pieces (n, pieces, entries) that hold each of the symbols 0 … entries−1 once: bool (n, pieces).
+    """Whether a piece (n, pieces, entries) contains each symbol 0 … entries−1 once: bool (n, pieces).
 
     A sum of k powers of two below 2^k has k ones in binary only if all powers differ.
     """
@@ -59,18 +59,18 @@ def random_permutations(n: int, size: int, rng: np.random.Generator) -> Grids:
 
 
 def permute(grids: Grids, axis: int, orders: Array) -> Grids:
-    """Each grid with its rows (axis 1) or columns (axis 2) in its own order (n, side)."""
+    """Reorder the rows (axis 1) or columns (axis 2) of each grid by its own permutation (n, side)."""
     return np.take_along_axis(grids, np.expand_dims(orders, 3 - axis), axis=axis)
 
 
 def relabel(grids: Grids, names: Grids) -> Grids:
-    """Each grid with its symbols renamed by its own permutation (n, side)."""
+    """Rename the symbols of each grid by its own permutation (n, side)."""
     n, side, _ = grids.shape
     return np.take_along_axis(names, grids.reshape(n, side * side), axis=1).reshape(n, side, side)
 
 
-def isotopic(grids: Grids, rng: np.random.Generator) -> Grids:
-    """Rows, columns and symbols of each grid permuted at random, uniform over its isotopy class."""
+def draw_isotopic(grids: Grids, rng: np.random.Generator) -> Grids:
+    """Permute rows, columns and symbols of each grid at random: a uniform draw from its isotopy class."""
     n, side, _ = grids.shape
     for axis in (1, 2):
         grids = permute(grids, axis, random_permutations(n, side, rng))
@@ -83,26 +83,26 @@ def cyclic_square(side: int) -> Grids:
     return ((line[:, None] + line) % side).astype(np.uint8)
 
 
-def complete(side: int, fits: Callable[[Grids, Grids], npt.NDArray[np.bool_]]) -> Grids:
-    """All grids whose first row is 0 … side−1, grown row by row.
+def all_grids(side: int, is_allowed: Callable[[Grids, Grids], npt.NDArray[np.bool_]]) -> Grids:
+    """List all grids whose first row is 0 … side−1, built row by row.
 
-    ``fits(grids (a, rows, side), candidates (b, side))`` says which permutations may come next: bool (a, b).
+    ``is_allowed(grids (a, rows, side), candidates (b, side))`` says which candidates may be the next row: bool (a, b).
     """
     candidates = np.array(list(itertools.permutations(range(side))), dtype=np.uint8)
     grids = candidates[:1, None]
     for _ in range(side - 1):
         grown = []
         for piece in np.array_split(grids, 1 + len(grids) * len(candidates) // (1 << 22)):
-            which, row = np.nonzero(fits(piece, candidates))
+            which, row = np.nonzero(is_allowed(piece, candidates))
             grown.append(np.concatenate([piece[which], candidates[row][:, None]], axis=1))
         grids = np.concatenate(grown)
     return grids
 
 
 def no_column_repeats(grids: Grids, candidates: Grids) -> npt.NDArray[np.bool_]:
-    """Candidates that differ from every row above in every column: bool (a, b)."""
-    fits = np.ones((len(grids), len(candidates)), dtype=bool)
+    """Whether a candidate differs from every row above it in every column: bool (a, b)."""
+    allowed = np.ones((len(grids), len(candidates)), dtype=bool)
     for row in range(grids.shape[1]):
         for column in range(grids.shape[2]):
-            fits &= grids[:, row, column, None] != candidates[None, :, column]
-    return fits
+            allowed &= grids[:, row, column, None] != candidates[None, :, column]
+    return allowed

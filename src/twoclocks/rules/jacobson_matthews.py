@@ -1,10 +1,10 @@
-"""Jacobson & Matthews (1996): a random walk over Latin squares whose only limit is the uniform distribution.
+"""The Markov chain of Jacobson & Matthews (1996) over Latin squares; its limit is the uniform distribution.
 
-A square is a cube of zeros and ones: one at (row, column, symbol). A move adds one at a cell that is zero and mends the
-lines through it in a 2×2×2 subcube; what is left may be a single −1, an improper square, and then the next move starts
-there. All proper squares have the same number of moves, and every move can be undone, so the *proper* squares that the
-walk visits are uniform in the limit. The length of a walk is therefore counted in proper squares: to stop at the first
-one after a number of moves would favour squares that are reached through long improper stretches.
+A square is a cube of zeros and ones, with a one at (row, column, symbol). A move adds one at a cell that is zero and
+corrects the lines through it in a 2×2×2 subcube. This may leave a single −1 (an improper square); then the next move
+starts there. All proper squares have the same number of moves, and every move can be undone, so the *proper* squares
+that the chain visits are uniform in the limit. The length of a chain is therefore counted in proper squares: stopping
+at the first proper square after a number of moves would favour squares that follow long sequences of improper ones.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Index = npt.NDArray[np.int64]
 
 
 def walk_length(side: int) -> int:
-    """Proper squares that a walk visits: side³, once for each cell of the cube."""
+    """Number of proper squares that a walk visits: side³, one for each cell of the cube."""
     return side**3
 
 
 def random_walk(start: Grids, length: int, rng: np.random.Generator) -> Grids:
-    """Each square (n, side, side) after a walk over ``length`` proper squares; all walks go on at the same time."""
+    """Move each square (n, side, side) along a random walk of ``length`` proper squares; all walks run in parallel."""
     n, side, _ = start.shape
     if side < 2:
         return start.copy()
@@ -40,13 +40,13 @@ def random_walk(start: Grids, length: int, rng: np.random.Generator) -> Grids:
 def move(
     cubes: npt.NDArray[np.int8], which: Index, cells: Index, proper: npt.NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[Index, npt.NDArray[np.bool_]]:
-    """One move of each chosen cube, in place; the new −1 cells, and whether the square is proper."""
+    """Apply one move to each chosen cube, in place; return the cells that may be −1, and whether squares are proper."""
     side = cubes.shape[1]
     r, c, s = np.where(proper, zero_cells(cubes, which, rng), cells.T)
     line = np.arange(side)
-    r2 = one_of(cubes[which[:, None], line, c[:, None], s[:, None]], rng)
-    c2 = one_of(cubes[which[:, None], r[:, None], line, s[:, None]], rng)
-    s2 = one_of(cubes[which[:, None], r[:, None], c[:, None], line], rng)
+    r2 = random_one(cubes[which[:, None], line, c[:, None], s[:, None]], rng)
+    c2 = random_one(cubes[which[:, None], r[:, None], line, s[:, None]], rng)
+    s2 = random_one(cubes[which[:, None], r[:, None], c[:, None], line], rng)
     for more in ((r, c, s), (r, c2, s2), (r2, c, s2), (r2, c2, s)):
         cubes[which, *more] += 1
     for less in ((r2, c, s), (r, c2, s), (r, c, s2), (r2, c2, s2)):
@@ -55,15 +55,15 @@ def move(
 
 
 def zero_cells(cubes: npt.NDArray[np.int8], which: Index, rng: np.random.Generator) -> Index:
-    """A uniform zero of each proper cube, as (3, n): any row and column, and any symbol but the one that is there."""
+    """A random zero cell of each proper cube, as (3, n): any row and column, and any symbol but the one there."""
     side, n = cubes.shape[1], len(which)
     row, column = rng.integers(0, side, size=(2, n))
     here = cubes[which, row, column].argmax(axis=1)
     return np.stack([row, column, (here + rng.integers(1, side, size=n)) % side])
 
 
-def one_of(lines: npt.NDArray[np.int8], rng: np.random.Generator) -> Index:
-    """A uniform position of a one in each line (n, side); proper lines have one, improper ones two."""
+def random_one(lines: npt.NDArray[np.int8], rng: np.random.Generator) -> Index:
+    """The position of a random one in each line (n, side); proper lines have one of them, improper lines two."""
     ones = lines == 1
     first = ones.argmax(axis=1)
     last = lines.shape[1] - 1 - ones[:, ::-1].argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Latin squares: every symbol once in each row and column, or in each row alone (P1 B.4.2)."""
+"""Latin squares: every symbol occurs once in each row and column, or only in each row (P1 B.4.2)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.rules.automaton import read_all
+from twoclocks.rules.automaton import log_state_weights
 from twoclocks.rules.base import RULES, Array
 from twoclocks.rules.grids import (
     Grids,
     PermutationGrid,
-    complete,
+    all_grids,
     cyclic_square,
-    isotopic,
+    draw_isotopic,
     no_column_repeats,
     permute,
     random_permutations,
 )
 from twoclocks.rules.jacobson_matthews import random_walk, walk_length
 
-# Latin squares whose first row and column are in order, by side (OEIS A000315); beyond 11 nobody knows.
+# Number of Latin squares whose first row and column are in order, by side (OEIS A000315); unknown beyond 11.
 REDUCED = (
     1,
     1,
@@ -49,20 +49,20 @@ LISTED_SIDE = 6  # up to this side the reduced squares are listed, and sampling 
 def reduced_squares(side: int) -> Grids:
     """All squares whose first row and first column are 0 … side−1."""
 
-    def fits(grids: Grids, candidates: Grids) -> Any:
+    def is_allowed(grids: Grids, candidates: Grids) -> Any:
         return no_column_repeats(grids, candidates) & (candidates[:, 0] == grids.shape[1])
 
-    return complete(side, fits)
+    return all_grids(side, is_allowed)
 
 
 @RULES.register("latin")
 @dataclass(frozen=True, kw_only=True)
 class Latin(PermutationGrid):
-    """Every row and every column of a square grid holds each symbol once.
+    """Every row and every column of a square grid contains each symbol once.
 
-    Up to side 6 samples are exactly uniform: a listed reduced square with its columns and all rows but the first
-    permuted, which reaches every square once. Beyond, they come from walks of Jacobson and Matthews over side³
-    squares.
+    Up to side 6 samples are exactly uniform: a random reduced square from a list, with its columns and all rows but
+    the first permuted, which gives every square once. Larger squares come from the Markov chain of Jacobson and
+    Matthews, after side³ squares.
 
     >>> Latin(side=6).count()
     812851200
@@ -82,7 +82,7 @@ class Latin(PermutationGrid):
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         if self.side > LISTED_SIDE:
-            start = isotopic(np.broadcast_to(cyclic_square(self.side), (n, self.side, self.side)), rng)
+            start = draw_isotopic(np.broadcast_to(cyclic_square(self.side), (n, self.side, self.side)), rng)
             return random_walk(start, walk_length(self.side), rng)
         listed = reduced_squares(self.side)
         squares = permute(listed[rng.integers(0, len(listed), size=n)], 2, random_permutations(n, self.side, rng))
@@ -103,11 +103,11 @@ class Latin(PermutationGrid):
 @RULES.register("latin_cyclic")
 @dataclass(frozen=True, kw_only=True)
 class CyclicLatin(Latin):
-    """Latin squares as P1 draws them: the cyclic one, permuted.
+    """Latin squares as P1 draws them: random permutations of the cyclic square.
 
-    Rows, columns and symbols are permuted: uniform over one isotopy class, that of addition modulo ``side``, and blind
-    to all others. Sides 4 and 5 have 2 classes, side 6 has 22, and there 0.64% of the squares are reached. Validity is
-    that of ``latin``.
+    Rows, columns and symbols are permuted: samples are uniform over one isotopy class, that of addition modulo
+    ``side``, and never come from the others. Sides 4 and 5 have 2 classes, side 6 has 22; there 0.64% of the squares
+    can be drawn. Validity is that of ``latin``.
 
     >>> CyclicLatin(side=6).support() / CyclicLatin(side=6).count()
     0.0063...
@@ -116,7 +116,7 @@ class CyclicLatin(Latin):
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"side": 6},)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        return isotopic(np.broadcast_to(cyclic_square(self.side), (n, self.side, self.side)), rng)
+        return draw_isotopic(np.broadcast_to(cyclic_square(self.side), (n, self.side, self.side)), rng)
 
     def support(self) -> int:
         """(side!)³ isotopies, of which side²·φ(side) leave the cyclic square as it is."""
@@ -131,8 +131,8 @@ class CyclicLatin(Latin):
 def is_cyclic(squares: Grids) -> Any:
     """Which Latin squares are isotopic to the cyclic one: bool (n,).
 
-    They are those whose rows, read as permutations relative to the first row, form a cyclic group: one of them has
-    all others as its powers.
+    They are those whose rows, as permutations relative to the first row, form a cyclic group: all rows are powers
+    of one row.
     """
     n, side, _ = squares.shape
     first = squares[:, 0].argsort(axis=1)  # symbol -> column of the first row
@@ -148,7 +148,7 @@ def is_cyclic(squares: Grids) -> Any:
 
 
 def permutation_codes(rows: Array) -> Array:
-    """Each row (…, side) as one number."""
+    """One integer per row (…, side); different rows have different integers."""
     side = rows.shape[-1]
     codes: Array = rows.astype(np.int64) @ (side ** np.arange(side))
     return codes
@@ -157,7 +157,7 @@ def permutation_codes(rows: Array) -> Array:
 @RULES.register("row_latin")
 @dataclass(frozen=True, kw_only=True)
 class RowLatin(PermutationGrid):
-    """Every row of a square grid holds each symbol once; columns are free.
+    """Every row of a square grid contains each symbol once; columns are not constrained.
 
     >>> RowLatin(side=6).count() == 720**6
     True
@@ -180,11 +180,11 @@ class RowLatin(PermutationGrid):
         return int(math.factorial(self.side) ** self.side)
 
     def log_partition(self, logits: Tensor) -> Tensor | None:
-        """The machine remembers the set of symbols that came: 2^side states, so only for small sides."""
+        """The state of the automaton is the set of symbols so far: 2^side states, so only for small sides."""
         if self.side > 8:
             return None
         rows = logits.reshape(len(logits), self.side, self.side, self.side)
-        ends = read_all(
+        ends = log_state_weights(
             rows, states=1 << self.side, step=lambda seen, symbol: None if seen >> symbol & 1 else seen | 1 << symbol
         )
         return ends[..., -1].sum(dim=1)

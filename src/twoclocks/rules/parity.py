@@ -1,4 +1,4 @@
-"""Group parity: D bits in D/G consecutive groups, each with an even number of ones (P1 §2)."""
+"""Group parity: D bits in D/G consecutive groups of G bits, each with an even number of ones (P1 §2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.rules.automaton import read_all
+from twoclocks.rules.automaton import log_state_weights
 from twoclocks.rules.base import RULES, Array, Rule, are_symbols
 
 
 @RULES.register("parity")
 @dataclass(frozen=True, kw_only=True)
 class Parity(Rule):
-    """Each group of ``group`` consecutive bits holds an even number of ones.
+    """Each group of ``group`` consecutive bits contains an even number of ones.
 
     >>> rule = Parity(length=36, group=3)
     >>> rule.count() == 2**24, rule.chance() == 2**-12
@@ -49,7 +49,7 @@ class Parity(Rule):
         return self.length // self.group
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """All bits but each group's last are free; the last restores even parity."""
+        """All bits except the last of each group are uniform; the last one makes the parity even."""
         bits = rng.integers(0, 2, size=(n, self.groups, self.group), dtype=np.int64)
         bits[:, :, -1] = bits[:, :, :-1].sum(axis=2) % 2
         return bits.astype(np.uint8).reshape(n, self.length)
@@ -69,5 +69,5 @@ class Parity(Rule):
 
     def log_partition(self, logits: Tensor) -> Tensor:
         pieces = logits.reshape(len(logits), self.groups, self.group, 2)
-        ends = read_all(pieces, states=2, step=lambda odd, bit: odd ^ bit)
+        ends = log_state_weights(pieces, states=2, step=lambda odd, bit: odd ^ bit)
         return ends[..., 0].sum(dim=1)

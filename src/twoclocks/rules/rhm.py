@@ -1,8 +1,8 @@
-"""The Random Hierarchy Model (Cagnetta et al. 2024; P2 §4.1): strings of a random grammar with a fixed tree.
+"""The Random Hierarchy Model, RHM (Cagnetta et al. 2024; P2 §4.1): strings of a random grammar with a fixed tree.
 
 A root symbol is replaced by ``branching`` symbols, each of these again, ``depth`` times. At every level each symbol has
-``synonyms`` productions, all strings of a level are different, so each string of leaves has one derivation, and a
-uniform derivation is a uniform string.
+``synonyms`` productions. All right-hand sides of a level are different, so each string of leaves has exactly one
+derivation, and a uniform derivation gives a uniform string.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import RULES, Array, Rule
 
-LONGEST = 1 << 16
+LONGEST = 1 << 16  # symbols per string
 
 
 @RULES.register("rhm")
@@ -38,13 +38,13 @@ class RandomHierarchy(Rule):
         {"depth": 5, "branching": 2, "vocabulary": 16, "synonyms": 3},
         {"depth": 3, "branching": 3, "vocabulary": 24, "synonyms": 12},
     )
-    uniform_parts: ClassVar[bool] = False  # some symbols stand in more productions of the level above than others
+    uniform_parts: ClassVar[bool] = False  # some symbols occur in more productions of the level above than others
 
-    depth: int = setting(help="levels of productions L", at_least=1, at_most=16)
-    branching: int = setting(help="children of a node s; a string has s^L symbols", at_least=2)
-    vocabulary: int = setting(help="symbols v at every level", at_least=2)
-    synonyms: int = setting(help="productions m of each symbol", at_least=1)
-    rule_seed: int = setting(0, "seed of the grammar, apart from the data's")
+    depth: int = setting(help="number of levels L of productions", at_least=1, at_most=16)
+    branching: int = setting(help="children per node s; a string has s^L symbols", at_least=2)
+    vocabulary: int = setting(help="number of symbols v per level", at_least=2)
+    synonyms: int = setting(help="productions m per symbol", at_least=1)
+    rule_seed: int = setting(0, "seed of the grammar; data.seed draws the strings")
 
     def check(self) -> None:
         if self.branching**self.depth > LONGEST:
@@ -70,7 +70,7 @@ class RandomHierarchy(Rule):
 
     @cached_property
     def productions(self) -> tuple[Tensor, ...]:
-        """For levels 1 … depth: the strings of each symbol (vocabulary, synonyms, branching), over the level below."""
+        """Right-hand sides of the productions of levels 1 … depth: (vocabulary, synonyms, branching) each."""
         tables = []
         for level in range(1, self.depth + 1):
             rng = numpy_stream(self.rule_seed, "grammar", level)
@@ -81,10 +81,11 @@ class RandomHierarchy(Rule):
 
     @cached_property
     def place_values(self) -> Tensor:
-        return torch.tensor([self.vocabulary**place for place in range(self.branching - 1, -1, -1)])
+        """Powers of the vocabulary (branching,), which make an integer of a right-hand side."""
+        return torch.tensor([self.vocabulary**power for power in range(self.branching - 1, -1, -1)])
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        """From the root down, a uniform production at every node."""
+        """From the root down to the leaves, a uniform production at every node."""
         nodes = rng.integers(0, self.vocabulary, size=(n, 1))
         for table in reversed(self.productions):
             chosen = rng.integers(0, self.synonyms, size=nodes.shape)
@@ -99,7 +100,7 @@ class RandomHierarchy(Rule):
         }
 
     def nodes(self, level: int) -> int:
-        """Nodes of the tree at a level; level 0 are the leaves."""
+        """Number of nodes of the tree at a level; level 0 are the leaves."""
         return int(self.branching ** (self.depth - level))
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
@@ -119,14 +120,14 @@ class RandomHierarchy(Rule):
             strings = symbols.reshape(len(symbols), self.nodes(level), self.branching)
             codes = (strings * self.place_values.to(symbols.device)).sum(dim=2)
             known, order = (table * self.place_values).sum(dim=2).flatten().to(symbols.device).sort()
-            place = torch.searchsorted(known, codes).clamp(max=len(known) - 1)
-            fits = (known[place] == codes) & (strings >= 0).all(dim=2)
-            found.append(torch.where(fits, order[place], -1))
+            index = torch.searchsorted(known, codes).clamp(max=len(known) - 1)
+            is_known = (known[index] == codes) & (strings >= 0).all(dim=2)
+            found.append(torch.where(is_known, order[index], -1))
             symbols = found[-1].div(self.synonyms, rounding_mode="floor")  # −1 stays −1
         return found
 
     def leaves(self, x: Tensor) -> Tensor:
-        """The string itself; −1 where an entry is no symbol."""
+        """The symbols of the leaves (n, entries); −1 where an entry is not a symbol."""
         nodes = self.as_samples(x).long()
         return torch.where((nodes >= 0) & (nodes < self.vocabulary), nodes, -1)
 
@@ -134,7 +135,7 @@ class RandomHierarchy(Rule):
         return self.strings_below(self.depth)
 
     def strings_below(self, level: int) -> int:
-        """Strings of leaves that a node of a level can stand for, over all its symbols."""
+        """Number of strings of leaves below a node of a level, over all symbols of that node."""
         inner = (self.branching**level - 1) // (self.branching - 1)
         return int(self.vocabulary * self.synonyms**inner)
 
@@ -142,7 +143,7 @@ class RandomHierarchy(Rule):
         return {f"layer_{level}": self.strings_below(level) for level in range(1, self.depth + 1)}
 
     def sample_complexity(self, level: int) -> int:
-        """P*_ℓ = v·m^(ℓ+1): training samples without which the productions of layer ℓ cannot be learned (P2 §4.2).
+        """P*_ℓ = v·m^(ℓ+1), the number of training samples needed to learn the productions of layer ℓ (P2 §4.2).
 
         >>> RandomHierarchy(depth=3, branching=2, vocabulary=16, synonyms=4).sample_complexity(3)
         4096
@@ -152,14 +153,14 @@ class RandomHierarchy(Rule):
         return int(self.vocabulary * self.synonyms ** (level + 1))
 
     def milestones(self) -> dict[str, int]:
-        """P2: layer ℓ is learned after about τ*_ℓ = P*_ℓ steps, if there are as many samples; all of it after P*."""
+        """P2: layer ℓ is learned after about τ*_ℓ = P*_ℓ steps, given as many samples; the whole rule after P*."""
         levels = range(1, self.depth + 1)
         return {f"P*_{level}" if level < self.depth else "P*": self.sample_complexity(level) for level in levels}
 
     def log_partition(self, logits: Tensor) -> Tensor:
-        return self.upward(logits)[-1].squeeze(1).logsumexp(dim=1)
+        return self.upward_messages(logits)[-1].squeeze(1).logsumexp(dim=1)
 
-    def upward(self, logits: Tensor, fields: list[Tensor] | None = None) -> list[Tensor]:
+    def upward_messages(self, logits: Tensor, fields: list[Tensor] | None = None) -> list[Tensor]:
         """Belief propagation from the leaves to the root: (n, nodes, vocabulary) at levels 0 … depth.
 
         Entry a of a node is the log-weight of all derivations below it from symbol a. ``fields`` are added at every
@@ -169,22 +170,24 @@ class RandomHierarchy(Rule):
         for level, table in enumerate(self.productions, start=1):
             below = levels[-1].reshape(len(logits), self.nodes(level), self.branching, self.vocabulary)
             table = table.to(logits.device)
-            # Σ over the children of the log-weight of the child that each production names.
+            # Σ over children of the log-weight of the symbol that each production gives to this child.
             weight = torch.stack([below[:, :, child, table[..., child]] for child in range(self.branching)]).sum(dim=0)
             up = weight.logsumexp(dim=3)  # (n, nodes, vocabulary)
             levels.append(up if fields is None else up + fields[level])
         return levels
 
     def members(self) -> Tensor:
-        # strings[a]: every string of leaves below a symbol a of the level reached so far.
+        # strings[a]: all strings of leaves below a symbol a of the current level.
         strings = [torch.tensor([[symbol]]) for symbol in range(self.vocabulary)]
         for table in self.productions:
-            strings = [torch.cat([joined([strings[c] for c in row]) for row in rows.tolist()]) for rows in table]
+            strings = [
+                torch.cat([concatenations([strings[c] for c in row]) for row in rows.tolist()]) for rows in table
+            ]
         return torch.cat(strings)
 
 
-def joined(choices: list[Tensor]) -> Tensor:
-    """Every way to write one row of each table behind the other."""
+def concatenations(choices: list[Tensor]) -> Tensor:
+    """All concatenations of one row from each table."""
     result = choices[0]
     for more in choices[1:]:
         left = result.repeat_interleave(len(more), dim=0)

@@ -1,4 +1,4 @@
-"""Sudoku: Latin squares whose blocks hold every symbol too (P1 B.4.2)."""
+"""Sudoku: Latin squares whose blocks also contain every symbol once (P1 B.4.2)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from twoclocks.rules.grids import (
     Grids,
     PermutationGrid,
     all_different,
-    complete,
+    all_grids,
     no_column_repeats,
     random_permutations,
     relabel,
 )
 from twoclocks.rules.latin import CyclicLatin, Latin, is_cyclic
 
-COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A107739, A291187); the rest is unknown
+COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A107739, A291187); others are unknown
     (2, 2): 288,
     (2, 3): 28_200_960,
     (2, 4): 29_136_487_207_403_520,
@@ -42,10 +42,10 @@ LISTED_SIDE = 6  # up to this side the grids with an ordered first row are liste
 
 @cache
 def ordered_grids(block_rows: int, block_cols: int) -> Grids:
-    """All grids whose first row is 0 … side−1; renaming their symbols gives every grid once."""
+    """List all grids whose first row is 0 … side−1; renaming their symbols gives every grid once."""
     side = block_rows * block_cols
 
-    def fits(grids: Grids, candidates: Grids) -> Any:
+    def is_allowed(grids: Grids, candidates: Grids) -> Any:
         allowed = no_column_repeats(grids, candidates)
         for row in range(grids.shape[1] // block_rows * block_rows, grids.shape[1]):  # the rows of this band
             for first in range(0, side, block_cols):
@@ -57,22 +57,23 @@ def ordered_grids(block_rows: int, block_cols: int) -> Grids:
                 allowed &= (above[:, None] & new) == 0
         return allowed
 
-    return complete(side, fits)
+    return all_grids(side, is_allowed)
 
 
 @cache
 def cyclic_count(block_rows: int, block_cols: int) -> int:
-    """How many of the ordered grids are isotopic to the cyclic square."""
+    """Number of ordered grids that are isotopic to the cyclic square."""
     return int(is_cyclic(ordered_grids(block_rows, block_cols)).sum())
 
 
 @RULES.register("sudoku")
 @dataclass(frozen=True, kw_only=True)
 class Sudoku(PermutationGrid):
-    """Every row, column and block of a square grid holds each symbol once.
+    """Every row, column and block of a square grid contains each symbol once.
 
-    Up to side 6 samples are exactly uniform: a listed grid with an ordered first row, its symbols renamed. Blocks of
-    one row or column make a Latin square. Larger grids come from a heat-bath walk of 2·side² sweeps.
+    Up to side 6 samples are exactly uniform: a grid with an ordered first row is drawn from a list, and its symbols
+    are renamed. Blocks of one row or column give a Latin square. Larger grids come from a heat-bath Markov chain of
+    2·side² sweeps.
 
     >>> Sudoku().count()
     28200960
@@ -86,20 +87,20 @@ class Sudoku(PermutationGrid):
         field = self.longer
         if 1 in self.block_shape:
             if self.size > 11:
-                raise SettingError(field, self.size, "blocks of one line make a Latin square; use 11 at most")
+                raise SettingError(field, self.size, "blocks of one line make a Latin square; use at most 11")
         elif self.block_shape not in COUNTS:
             known = ", ".join(f"{rows}×{columns}" for rows, columns in COUNTS)
-            fix = f"the number of {self.size}×{self.size} grids with such blocks is unknown; use {known}, or turned"
+            fix = f"the number of {self.size}×{self.size} grids is unknown; use blocks of {known}, or their transpose"
             raise SettingError(field, getattr(self, field), fix)
 
     @property
     def longer(self) -> str:
-        """The field that an error about the size of a block names."""
+        """Name of the larger of the two settings of a block, for error messages."""
         return "block_rows" if self.block_rows > self.block_cols else "block_cols"
 
     @property
     def block_shape(self) -> tuple[int, int]:
-        """The smaller side of a block first; a grid and its mirror image are counted alike."""
+        """The smaller side of a block, then the larger; a grid and its transpose have the same count."""
         return min(self.block_rows, self.block_cols), max(self.block_rows, self.block_cols)
 
     @property
@@ -132,10 +133,11 @@ class Sudoku(PermutationGrid):
 @RULES.register("sudoku_cyclic")
 @dataclass(frozen=True, kw_only=True)
 class CyclicSudoku(Sudoku):
-    """Sudoku as P1 draws it: permuted cyclic Latin squares, kept if their blocks fit.
+    """Sudoku as P1 draws it: permuted cyclic Latin squares, accepted if their blocks are valid.
 
-    Uniform over the Sudoku grids that are isotopic to addition modulo the side, and blind to all others: with 2×3
-    blocks 6% of the squares fit, and they are 1.1% of the grids. Validity is that of ``sudoku``.
+    Samples are uniform over the Sudoku grids that are isotopic to addition modulo the side, and never come from the
+    others: with 2×3 blocks 6% of the squares are accepted, and they are 1.1% of all grids. Validity is that of
+    ``sudoku``.
 
     >>> CyclicSudoku().support() / CyclicSudoku().count()
     0.0110...
@@ -144,18 +146,18 @@ class CyclicSudoku(Sudoku):
     def check(self) -> None:
         super().check()
         if self.size > LISTED_SIDE:
-            fix = f"what it reaches at side {self.size} is not counted; use a side of 6 at most, or the rule sudoku"
+            fix = f"its support at side {self.size} is unknown; use a side of at most 6, or the rule sudoku"
             raise SettingError(self.longer, getattr(self, self.longer), fix)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         squares = CyclicLatin(side=self.size)
-        kept, found = [np.empty((0, *self.shape), dtype=np.uint8)], 0
+        accepted, found = [np.empty((0, *self.shape), dtype=np.uint8)], 0
         while found < n:
-            tried = squares.draw(1 << 16, rng)
-            blocks = self.parts(torch.from_numpy(tried))["block"]
-            kept.append(tried[all_different(blocks).all(dim=1).numpy()])
-            found += len(kept[-1])
-        return np.concatenate(kept)[:n]
+            candidates = squares.draw(1 << 16, rng)
+            blocks = self.parts(torch.from_numpy(candidates))["block"]
+            accepted.append(candidates[all_different(blocks).all(dim=1).numpy()])
+            found += len(accepted[-1])
+        return np.concatenate(accepted)[:n]
 
     def support(self) -> int:
         if 1 in self.block_shape:

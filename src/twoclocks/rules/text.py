@@ -1,4 +1,4 @@
-"""Text: the valid strings are pieces of a fixed length of a real text, over the 27 characters of text8."""
+"""Text: the valid strings are pieces of a real text, of a fixed length, over the 27 characters of text8."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from twoclocks.core.rows import Keys, row_keys
 from twoclocks.rules.base import RULES, Array, Rule, in_range
 
 ALPHABET = " abcdefghijklmnopqrstuvwxyz"
-SHIPPED = "pydoc"  # the handbook that every Python brings along
+BUILT_IN = "pydoc"  # the language reference that is part of every Python installation
 
 
 @RULES.register("text")
 @dataclass(frozen=True, kw_only=True)
 class Text(Rule):
-    """Pieces of a real text, without overlap, over space and a to z; a text has no other rule than itself."""
+    """Non-overlapping pieces of a real text over space and a to z; a string is valid if it is one of them."""
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
-    only_a_sample: ClassVar[bool] = True
+    is_corpus: ClassVar[bool] = True
 
-    length: int = setting(256, "characters of a string", at_least=1, at_most=1 << 16)
-    path: str = setting(SHIPPED, "a text file, such as text8; pydoc: the language reference that comes with Python")
-    sha256: str = setting("", "digest of the text after cleaning; filled in, and checked where it is given")
+    length: int = setting(256, "characters per string", at_least=1, at_most=1 << 16)
+    path: str = setting(BUILT_IN, "a text file, such as text8; pydoc: the language reference that comes with Python")
+    sha256: str = setting("", "SHA-256 of the clean_text text; filled in if empty, checked if given")
 
     def check(self) -> None:
-        if self.path != SHIPPED:  # a run must find its text from any folder
+        if self.path != BUILT_IN:  # a run must find its text from any working directory
             object.__setattr__(self, "path", str(Path(self.path).absolute()))
-        text = cleaned(self.path)
-        found = digest_of(self.path)
+        text = clean_text(self.path)
+        found = text_digest(self.path)
         if self.sha256 not in ("", found):
             fix = f"the text at {self.path!r} has {found[:16]}…; use that text, or leave sha256 out"
             raise SettingError("sha256", self.sha256, fix)
         object.__setattr__(self, "sha256", found)
         if len(text) < 2 * self.length:
             raise SettingError(
-                "length", self.length, f"the text has {len(text):,} characters; use half of that at most"
+                "length", self.length, f"the text has {len(text):,} characters; use at most half of that"
             )
 
     @property
@@ -59,7 +59,7 @@ class Text(Rule):
         return len(ALPHABET)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        pieces = pieces_of(self.path, self.length)
+        pieces = text_pieces(self.path, self.length)
         return pieces[rng.integers(0, len(pieces), size=n)]
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
@@ -68,27 +68,27 @@ class Text(Rule):
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
         known = in_range(x, self.symbols)
         keys = row_keys(torch.where(known[:, None], x, 0), self.symbols)
-        found = np.isin(keys, keys_of(self.path, self.length))
+        found = np.isin(keys, text_keys(self.path, self.length))
         return {"string": (torch.from_numpy(found).to(x.device) & known)[:, None]}
 
     def count(self) -> int:
-        return len(pieces_of(self.path, self.length))
+        return len(text_pieces(self.path, self.length))
 
     def part_counts(self) -> dict[str, int]:
         return {"string": self.count()}
 
     def members(self) -> Tensor:
-        return torch.from_numpy(pieces_of(self.path, self.length).astype(np.int64))
+        return torch.from_numpy(text_pieces(self.path, self.length).astype(np.int64))
 
-    def written(self, x: Tensor) -> list[str]:
-        """Strings (n, length) as people read them."""
+    def as_text(self, x: Tensor) -> list[str]:
+        """Symbols (n, length) as Python strings."""
         return ["".join(ALPHABET[symbol] for symbol in row) for row in x.tolist()]
 
 
 @cache
-def cleaned(path: str) -> str:
-    """A text in lower case, everything but letters a single space."""
-    if path == SHIPPED:
+def clean_text(path: str) -> str:
+    """Read a text and clean it: lower case, everything between letters becomes a single space."""
+    if path == BUILT_IN:
         from pydoc_data.topics import topics
 
         text = " ".join(topics[name] for name in sorted(topics))
@@ -101,15 +101,15 @@ def cleaned(path: str) -> str:
 
 
 @cache
-def digest_of(path: str) -> str:
-    """Settings are built often, and a corpus is long."""
-    return sha256(cleaned(path).encode()).hexdigest()
+def text_digest(path: str) -> str:
+    """SHA-256 of the cleaned text; cached, since settings are built often and a corpus is long."""
+    return sha256(clean_text(path).encode()).hexdigest()
 
 
 @cache
-def pieces_of(path: str, length: int) -> npt.NDArray[np.uint8]:
-    """The distinct pieces of a text (count, length), in the order of their first use."""
-    codes = np.frombuffer(cleaned(path).encode(), dtype=np.uint8)
+def text_pieces(path: str, length: int) -> npt.NDArray[np.uint8]:
+    """The distinct pieces of a text (count, length), in the order of their first occurrence."""
+    codes = np.frombuffer(clean_text(path).encode(), dtype=np.uint8)
     symbols = np.where(codes == ord(" "), 0, codes - np.uint8(ord("a") - 1)).astype(np.uint8)
     whole = symbols[: len(symbols) // length * length].reshape(-1, length)
     _, first = np.unique(row_keys(whole, len(ALPHABET)), return_index=True)
@@ -117,5 +117,6 @@ def pieces_of(path: str, length: int) -> npt.NDArray[np.uint8]:
 
 
 @cache
-def keys_of(path: str, length: int) -> Keys:
-    return row_keys(pieces_of(path, length), len(ALPHABET))
+def text_keys(path: str, length: int) -> Keys:
+    """One key per piece of a text, to find strings among them."""
+    return row_keys(text_pieces(path, length), len(ALPHABET))

@@ -1,6 +1,6 @@
-"""How often strings of a random grammar use each of its productions: counted, and in mean and covariance exactly.
+"""How often strings of a random grammar use each production: counts, and their exact mean and covariance.
 
-Productions are numbered layer by layer from the leaves up, in each by symbol and then by synonym.
+Productions are numbered layer by layer from the leaves up; within a layer by symbol, then by synonym.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from twoclocks.core.arrays import Floats
 from twoclocks.rules.rhm import RandomHierarchy
 
 
-def productions_of(rule: RandomHierarchy) -> int:
-    """How many productions a grammar has in all."""
+def production_count(rule: RandomHierarchy) -> int:
+    """Number of productions of a grammar, over all layers."""
     return rule.depth * rule.vocabulary * rule.synonyms
 
 
 def nodes_used(rule: RandomHierarchy, x: Tensor) -> Tensor:
-    """The number of the production at each node of strings x (n, entries): (n, nodes); −1 where there is none."""
+    """Index of the production at each node of strings x (n, entries): (n, nodes); −1 where there is none."""
     width = rule.vocabulary * rule.synonyms
     levels = enumerate(rule.productions_used(x))
     return torch.cat([torch.where(used >= 0, used + level * width, -1) for level, used in levels], dim=1)
 
 
 def usage_counts(rule: RandomHierarchy, used: Tensor) -> Tensor:
-    """How often each string uses each production, from the numbers at its nodes: float32 (n, productions)."""
-    nowhere = productions_of(rule)  # a column for nodes without a production, dropped at the end
-    counts = torch.zeros(len(used), nowhere + 1, device=used.device)
-    places = torch.where(used >= 0, used, nowhere).long()
-    return counts.scatter_add_(1, places, torch.ones_like(places, dtype=counts.dtype))[:, :nowhere]
+    """How often each string uses each production, from the indices at its nodes: float32 (n, productions)."""
+    none = production_count(rule)  # an extra column for nodes without a production, dropped at the end
+    counts = torch.zeros(len(used), none + 1, device=used.device)
+    columns = torch.where(used >= 0, used, none).long()
+    return counts.scatter_add_(1, columns, torch.ones_like(columns, dtype=counts.dtype))[:, :none]
 
 
 def usage_moments(rule: RandomHierarchy) -> tuple[Floats, Floats]:
     """Mean (productions,) and covariance (productions, productions) of the counts of one uniform string.
 
-    A derivation reveals the root and then a production at every node, each time changing what is expected of the counts
-    by something of mean zero. Such changes are uncorrelated, so their covariances add up, node by node.
+    A derivation draws the root and then a production at every node. Each draw changes the expected counts by a random
+    vector of mean zero (a martingale difference). Such changes are uncorrelated, so their covariances add up.
     """
     v, m, s = rule.vocabulary, rule.synonyms, rule.branching
-    width, size = v * m, productions_of(rule)
+    width, size = v * m, production_count(rule)
     tables = [table.numpy() for table in rule.productions]
     below, expected = np.zeros((v, size)), []  # below a symbol; and by each of its productions (v, m, size)
     for level, table in enumerate(tables):

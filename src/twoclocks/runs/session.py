@@ -224,10 +224,8 @@ class Session:
             error = DivergedError(self.step, kept=self.directory.checkpoint_steps()[-1])
         if isinstance(error, LockedError):  # another process has taken the directory
             return error
-        if isinstance(
-            error, DiskError
-        ):  # nothing more can be written; without a final status the run counts as unfinished
-            return error.noting(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
+        if isinstance(error, DiskError):  # nothing can be written any more: the run stays unfinished
+            return error.with_note(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
         named = str(error) if isinstance(error, StoppedError | UserError) else f"{type(error).__name__}: {error}"
         self.set_status(ending(error), reason=named)
         return error

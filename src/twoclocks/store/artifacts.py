@@ -1,4 +1,4 @@
-"""What is kept of evaluations: tensors, one file an evaluation, whose SHA-256 stands in that evaluation's row."""
+"""Artifacts of evaluations: tensors in one file per evaluation; its SHA-256 is in the row of that evaluation."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from twoclocks.store.checksums import DamagedError
 if TYPE_CHECKING:
     from torch import Tensor
 
-KINDS = ("samples", "weights")  # each names a folder, and the column of a row with the SHA-256
+KINDS = ("samples", "weights")  # each is the name of a folder, and of the column with the SHA-256
 
 
 class Artifacts:
-    """The files of one kind, in one folder that is made when the first is written."""
+    """The files of one kind, in one folder, which is created with the first file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, step: int) -> Path:
+        """The file of a step."""
         return self.folder / f"step-{step:09d}.safetensors"
 
     def steps(self) -> list[int]:
-        """Steps for which there is a file, with or without a row."""
+        """Steps that have a file, with or without a row."""
         return steps_in(self.folder, ".safetensors")
 
     def write(self, step: int, tensors: Mapping[str, Tensor]) -> str:
-        """The SHA-256 for the row, which is written afterwards."""
+        """Write tensors and return the SHA-256 of the file, for the row that is written afterwards."""
         from safetensors.torch import save
 
         return self.put(step, save({name: tensor.contiguous() for name, tensor in tensors.items()}))
 
     def put(self, step: int, data: bytes) -> str:
+        """Write the bytes of a file and return their SHA-256."""
         files.make_folder(self.folder)
         files.write_atomic(self.path(step), data)
         return files.digest(data)
 
     def intact(self, step: int, written: str | None) -> bytes:
-        """The bytes of a file, if they are those of its row."""
+        """Read the bytes of a file; DamagedError unless their SHA-256 is ``written``, that of its row."""
         if not self.path(step).exists():
             raise DamagedError(f"{self.path(step)}: is missing; restore it")
         data = files.read(self.path(step))
@@ -50,16 +52,17 @@ class Artifacts:
         return data
 
     def read(self, step: int, written: str | None) -> dict[str, Tensor]:
+        """Read the tensors of a file; DamagedError unless its SHA-256 is ``written``."""
         from safetensors import SafetensorError
         from safetensors.torch import load
 
         try:
             return load(self.intact(step, written))
-        except SafetensorError as error:  # only where it was written so
+        except SafetensorError as error:  # possible only if it was written like this
             raise DamagedError(f"{self.path(step)}: is not safetensors ({error})") from None
 
 
 def steps_in(folder: Path, suffix: str) -> list[int]:
-    """The steps for which a folder holds a file; other files are not ours."""
+    """Steps for which a folder contains a file; files with other names are ignored."""
     found = (re.fullmatch(r"step-(\d+)", path.stem) for path in folder.glob(f"step-*{suffix}"))
     return sorted(int(match[1]) for match in found if match is not None)

@@ -1,6 +1,6 @@
-"""Checkpoints: tensors, and beside them what they are; what does not match its SHA-256 is never loaded.
+"""Checkpoints: a file of tensors and a JSON description; a file whose SHA-256 differs is never loaded.
 
-step-000001000.safetensors   weights, optimizer, loop, random stream
+step-000001000.safetensors   weights, optimizer, loop, random generator
 step-000001000.json          step, size and SHA-256 of the tensors, and the link of the last metrics row before it
 """
 
@@ -19,11 +19,13 @@ from twoclocks.store.checksums import DamagedError, decode_document, encode_docu
 if TYPE_CHECKING:
     from torch import Tensor
 
-KEEP = 2  # the newest, and one in case it is damaged
+KEEP = 2  # the newest, and one more in case the newest is damaged
 
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """The state of a run at one step."""
+
     step: int
     tensors: dict[str, Tensor]
     link: str  # of the last metrics row that was written before it
@@ -36,15 +38,15 @@ class Checkpoints:
         self.folder = folder
 
     def steps(self) -> list[int]:
-        """Steps of all checkpoints that were committed, whether intact or not."""
+        """Steps of all checkpoints that have a description, intact or not."""
         return steps_in(self.folder, ".json")
 
     def paths(self, step: int) -> tuple[Path, Path]:
-        """The description first: without it there is no checkpoint."""
+        """The files of a checkpoint: description, then tensors."""
         return self.folder / f"step-{step:09d}.json", self.folder / f"step-{step:09d}.safetensors"
 
     def write(self, step: int, tensors: Mapping[str, Tensor], link: str) -> None:
-        """Tensors first, then their description, which makes them count; then older ones go."""
+        """Write tensors, then their description, which makes the checkpoint valid; then remove older checkpoints."""
         from safetensors.torch import save
 
         data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
@@ -56,17 +58,18 @@ class Checkpoints:
             self.remove(old)
 
     def read(self, step: int) -> Checkpoint:
+        """Load a checkpoint; DamagedError if it is not what was written."""
         from safetensors import SafetensorError
         from safetensors.torch import load
 
         about, data = self.intact(step)
         try:
             return Checkpoint(step, load(data), about["link"])
-        except SafetensorError as error:  # only where it was written so
+        except SafetensorError as error:  # possible only if it was written like this
             raise DamagedError(f"{self.paths(step)[1]}: is not safetensors ({error})") from None
 
     def intact(self, step: int) -> tuple[dict[str, Any], bytes]:
-        """Description and bytes of a checkpoint, if both are what was written."""
+        """Description and bytes of a checkpoint; DamagedError if they are not what was written."""
         described, stored = self.paths(step)
         for path in (described, stored):
             if not path.exists():
@@ -86,5 +89,6 @@ class Checkpoints:
 
 
 def missing(folder: Path, step: int | None, steps: list[int]) -> UserError:
+    """The error for a checkpoint that does not exist."""
     which = "" if step is None else f" of step {step}"
     return UserError(f"{folder}: has no checkpoint{which}; it has {steps}")

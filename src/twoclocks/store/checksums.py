@@ -1,6 +1,6 @@
-"""JSON that shows every change: a document carries its own SHA-256, a line that of all lines before it too.
+"""JSON with checksums: a document contains its own SHA-256; a line contains one of itself and all lines before it.
 
-Reading compares bytes, not meaning: what was read is written again, and must come out the same.
+Reading compares bytes: the parsed value is encoded again, and the result must equal what was read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ START = "0" * 64  # the link before the first line
 
 
 class DamagedError(UserError):
-    """What is on disk is not what was written."""
+    """A file on disk is not what was written."""
 
 
 def encode_document(value: dict[str, Any]) -> bytes:
-    """A JSON object with its hash as the last field.
+    """Encode a JSON object with its SHA-256 as the last field.
 
     >>> decode_document(encode_document({"step": 5}))
     {'step': 5}
@@ -29,6 +29,7 @@ def encode_document(value: dict[str, Any]) -> bytes:
 
 
 def decode_document(data: bytes) -> dict[str, Any]:
+    """The inverse of ``encode_document``; DamagedError if a byte differs."""
     value = parse(data)
     value.pop("sha256", None)
     if encode_document(value) != data:
@@ -37,22 +38,24 @@ def decode_document(data: bytes) -> dict[str, Any]:
 
 
 def encode_line(row: dict[str, Any], previous: str) -> tuple[bytes, str]:
-    """One line and its link: the hash of the previous link and of this row."""
+    """Encode a row as one line; return it and its link, the SHA-256 of the previous link and this row."""
     body = json.dumps(row, allow_nan=False)
     link = digest(f"{previous}{body}".encode())
     return json.dumps({**row, "link": link}, allow_nan=False).encode() + b"\n", link
 
 
 def decode_line(line: bytes, previous: str) -> tuple[dict[str, Any], str]:
+    """The inverse of ``encode_line``: row and link; DamagedError if a byte differs."""
     row = parse(line)
     row.pop("link", None)
-    sealed, link = encode_line(row, previous)
-    if sealed != line:
+    expected, link = encode_line(row, previous)
+    if expected != line:
         raise DamagedError("its SHA-256 differs")
     return row, link
 
 
 def parse(data: bytes) -> dict[str, Any]:
+    """Parse a JSON object without checking its SHA-256."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,6 +1,6 @@
-"""The one place that touches the disk: whole files or none, lines that are on disk before anybody counts on them.
+"""File operations that survive crashes: atomic writes, and appends that are on disk when the call returns.
 
-Every system call that changes the disk is a method of ``Disk``, so that tests can fail or kill a run at each of them.
+Every system call that changes the disk is a method of ``Disk``, so that tests can make each of them fail.
 """
 
 from __future__ import annotations
@@ -17,36 +17,42 @@ from typing import Any
 
 from twoclocks.core.errors import UserError
 
-PARTIAL = ".partial"  # the ending of files that were being written when a process died
+PARTIAL = ".partial"  # suffix of temporary files; they stay if a process dies while it writes them
 
 FIXES = {
-    errno.ENOSPC: "free some space, then give the same command again",
-    errno.EDQUOT: "free some space within your quota, then give the same command again",
+    errno.ENOSPC: "free some space, then repeat the command",
+    errno.EDQUOT: "free some space within your quota, then repeat the command",
     errno.EROFS: "mount it for writing or choose another folder",
     errno.EACCES: "make it writable or choose another folder",
     errno.EPERM: "make it writable or choose another folder",
-    errno.EIO: "the disk itself reports an error; check it, then give the same command again",
-    errno.ELOOP: "symbolic links are refused in run directories; put the file itself there",
+    errno.EIO: "the disk reports an error; check it, then repeat the command",
+    errno.ELOOP: "run directories must not contain symbolic links; copy the file itself there",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
 
 
 class DiskError(UserError):
-    """The disk is full, read-only, broken or forbidden; what was complete before is still there."""
+    """The disk is full, read-only, broken or not permitted; files that were complete before are unchanged."""
 
     def __init__(self, path: Path, error: OSError, note: str = "") -> None:
         self.path, self.error = path, error
-        self.fault = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)  # the disk's, not the input's
+        self.fault = error.errno in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EROFS,
+            errno.EIO,
+        )  # a fault of the disk, not of the input
         fix = FIXES.get(error.errno or 0, "choose a place that can be read and written")
         super().__init__("; ".join(filter(None, [f"{path}: {error.strerror or error}", note, fix])))
 
-    def noting(self, note: str) -> DiskError:
+    def with_note(self, note: str) -> DiskError:
+        """The same error with a note between reason and fix."""
         return DiskError(self.path, self.error, note)
 
 
 @contextlib.contextmanager
 def named_disk_errors(path: Path) -> Iterator[None]:
-    """The system's refusal as one line with the file, the reason and the fix."""
+    """Turn an OSError into a DiskError: one line with the file, the reason and the fix."""
     try:
         yield
     except OSError as error:
@@ -54,10 +60,10 @@ def named_disk_errors(path: Path) -> Iterator[None]:
 
 
 class Disk:
-    """The system calls by which anything changes."""
+    """The system calls that change the disk."""
 
     def open(self, path: Path, flags: int) -> int:
-        """A file itself, never one that a link points to; folders may lie behind links, as ``/tmp`` often does."""
+        """Open a file, but never through a symbolic link; folders above it may be links, as ``/tmp`` often is."""
         return os.open(path, flags | os.O_CLOEXEC | (0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW), 0o644)
 
     def write(self, descriptor: int, data: bytes) -> int:
@@ -84,6 +90,7 @@ disk = Disk()
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
+    """A file descriptor that is closed at the end of the block."""
     descriptor = disk.open(path, flags)
     try:
         yield descriptor
@@ -92,13 +99,14 @@ def opened(path: Path, flags: int) -> Iterator[int]:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
+    """Write all bytes, in several calls if needed."""
     rest = memoryview(data)
     while rest:
         rest = rest[disk.write(descriptor, rest) :]  # type: ignore[arg-type]  # a view saves copying a checkpoint
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Temporary file in the same folder, fsync, rename, fsync of the folder: a reader sees the old or the new file."""
+    """Replace a file atomically: temporary file, fsync, rename, fsync of the folder. Readers see the old or new one."""
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}{PARTIAL}"
     with named_disk_errors(path):
         try:
@@ -114,13 +122,13 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Names are part of a folder: a new file survives a power cut only once its folder is on disk."""
+    """Write a folder's list of names to disk; a new file survives a power failure only after this."""
     with opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
         disk.sync(descriptor)
 
 
 def append(path: Path, data: bytes, size: int) -> None:
-    """Bytes after the first ``size`` of a file, on disk before this returns; what does not fit whole is taken back."""
+    """Append bytes to a file of ``size`` bytes, and fsync; if writing fails, truncate the file again."""
     with named_disk_errors(path):
         new = not path.exists()
         with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
@@ -135,19 +143,20 @@ def append(path: Path, data: bytes, size: int) -> None:
             sync_folder(path.parent)
 
 
-def cut(path: Path, size: int) -> None:
-    """Only the first ``size`` bytes of a file stay; the next append syncs this too."""
+def truncate(path: Path, size: int) -> None:
+    """Truncate a file to its first ``size`` bytes; the fsync of the next append covers this too."""
     with named_disk_errors(path), opened(path, os.O_WRONLY) as descriptor:
         disk.truncate(descriptor, size)
 
 
 def remove(path: Path) -> None:
+    """Delete a file if it exists."""
     with named_disk_errors(path), contextlib.suppress(FileNotFoundError):
         disk.unlink(path)
 
 
 def make_folder(path: Path) -> None:
-    """The folder and those above it; each survives a power cut once this returns."""
+    """Create a folder and its parents; they survive a power failure after this returns."""
     if path.is_dir():
         return
     if path.parent != path:
@@ -159,14 +168,16 @@ def make_folder(path: Path) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a plain file; a symbolic link is refused, since it may point anywhere."""
+    """Read a file; a symbolic link is an error, since it may point anywhere."""
     with named_disk_errors(path), os.fdopen(disk.open(path, os.O_RDONLY), "rb") as stream:
         return stream.read()
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, atomically."""
     write_atomic(path, json.dumps(value, indent=2, sort_keys=False, allow_nan=False).encode() + b"\n")
 
 
 def digest(data: bytes) -> str:
+    """SHA-256 as hexadecimal text."""
     return hashlib.sha256(data).hexdigest()

@@ -63,7 +63,7 @@ class Journal:
         found, _ = self.entries()
         self.last = found[count - 1] if count else None
         if self.path.exists() and self.path.stat().st_size != self.end:
-            files.cut(self.path, self.end)
+            files.truncate(self.path, self.end)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One row, on disk before this returns; ``begin`` comes first."""

@@ -1,8 +1,8 @@
-"""One writer a directory.
+"""A lock that lets only one process write to a directory.
 
-On one machine the system's own file lock decides, and it ends with the process that holds it, however that dies. A
-holder on another machine, over a shared disk, shows that it lives by touching the lock file; one that stays silent is
-taken over. The file names process and host for people.
+On one machine this is the operating system's file lock (flock), which ends with its process. On a shared disk, the
+holder on another machine updates the time of the lock file regularly (heartbeat); if it stops, the lock is taken over.
+The file contains process and host, for error messages.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from types import TracebackType
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
 
-BEAT = 5.0  # seconds between two signs of life
-GLANCE = 0.3  # seconds for which a lock that is held may be a mere look at it
-SILENCE = 30.0  # seconds without one after which a holder on another machine counts as dead
+HEARTBEAT = 5.0  # seconds between two heartbeats
+PROBE = 0.3  # seconds to wait for a held lock, which may be only the short test of ``is_held``
+TIMEOUT = 30.0  # seconds without a heartbeat after which a holder on another machine counts as dead
 
 log = logging.getLogger("twoclocks")
 
 
 class LockedError(UserError):
-    """Another process writes this directory."""
+    """Another process is writing to this directory."""
 
 
 class WriterLock:
-    """Held while a directory is written: ``with WriterLock(folder) as lock: …``"""
+    """The lock of a directory, held during ``with WriterLock(folder) as lock: …``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "lock"
@@ -45,20 +45,20 @@ class WriterLock:
         with files.named_disk_errors(self.path):
             self.descriptor = self.acquire()
             try:
-                self.outlast(read_holder(self.descriptor))
+                self.check_dead(read_holder(self.descriptor))
                 holder = {"process": os.getpid(), "host": socket.gethostname(), "token": self.token}
                 files.disk.truncate(self.descriptor, 0)
                 files.write_all(self.descriptor, json.dumps(holder).encode())
             except BaseException:
                 os.close(self.descriptor)
                 raise
-        self._thread = threading.Thread(target=self.show_life, daemon=True)
+        self._thread = threading.Thread(target=self.send_heartbeats, daemon=True)
         self._thread.start()
         return self
 
     def acquire(self) -> int:
-        """The system's lock on the file that bears the name now: a holder removes the file when it is done."""
-        until = time.monotonic() + GLANCE
+        """Lock the file that has this name now (a holder deletes its file at the end); return its descriptor."""
+        until = time.monotonic() + PROBE
         while True:
             descriptor = files.disk.open(self.path, os.O_RDWR | os.O_CREAT)
             try:
@@ -66,37 +66,42 @@ class WriterLock:
             except BlockingIOError:
                 holder = read_holder(descriptor)
                 os.close(descriptor)
-                if time.monotonic() < until:  # it may be one who only looks whether anybody writes
+                if time.monotonic() < until:  # it may be the short test of ``is_held``
                     time.sleep(0.02)
                     continue
-                raise LockedError(f"{self.folder}: {words(holder)} writes it; wait for it or stop it") from None
+                raise LockedError(
+                    f"{self.folder}: {describe(holder)} is writing to it; wait until it ends, or stop it"
+                ) from None
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(descriptor).st_ino == self.path.stat().st_ino:
                     return descriptor
             os.close(descriptor)
 
-    def outlast(self, holder: dict[str, object]) -> None:
-        """The earlier holder is dead if it ran on this machine; on another, it must have been silent long enough."""
+    def check_dead(self, holder: dict[str, object]) -> None:
+        """LockedError if the earlier holder runs on another machine and still sends heartbeats."""
         if not holder:
             return
         if holder.get("host") != socket.gethostname():
-            seen, until = os.fstat(self.descriptor).st_mtime_ns, time.monotonic() + SILENCE
+            seen, until = os.fstat(self.descriptor).st_mtime_ns, time.monotonic() + TIMEOUT
             while time.monotonic() < until:
-                time.sleep(min(0.5, SILENCE / 4))
+                time.sleep(min(0.5, TIMEOUT / 4))
                 if os.fstat(self.descriptor).st_mtime_ns != seen:
-                    raise LockedError(f"{self.folder}: {words(holder)} writes it; wait for it or stop it")
-        log.info(f"{self.folder}: {words(holder)} left its lock behind; taken over")
+                    raise LockedError(
+                        f"{self.folder}: {describe(holder)} is writing to it; wait until it ends, or stop it"
+                    )
+        log.info(f"{self.folder}: {describe(holder)} left its lock behind; taken over")
 
-    def show_life(self) -> None:
-        while not self._done.wait(BEAT):
+    def send_heartbeats(self) -> None:
+        """Update the time of the lock file until the lock is released."""
+        while not self._done.wait(HEARTBEAT):
             with contextlib.suppress(OSError):
                 os.utime(self.descriptor)
 
     def check(self) -> None:
-        """Refuse to write once another machine took over, say after this process slept."""
+        """LockedError if another machine took the lock over, for example while this process was suspended."""
         holder = read_holder(self.descriptor)
         if holder.get("token") != self.token:
-            raise LockedError(f"{self.folder}: {words(holder)} took it over; this process stops")
+            raise LockedError(f"{self.folder}: {describe(holder)} took it over; this process stops")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -110,7 +115,7 @@ class WriterLock:
 
 
 def read_holder(descriptor: int) -> dict[str, object]:
-    """Who wrote the lock file; nothing where it is empty or torn."""
+    """Process and host in the lock file; empty if the file is empty or incomplete."""
     try:
         value = json.loads(os.pread(descriptor, 4096, 0))
     except (ValueError, OSError):
@@ -118,18 +123,21 @@ def read_holder(descriptor: int) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def words(holder: dict[str, object]) -> str:
+def describe(holder: dict[str, object]) -> str:
+    """Process and host of a holder, as text."""
     return f"process {holder.get('process', '?')} on {holder.get('host', '?')}"
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process of this machine writes the directory now."""
+    """Whether a process on this machine is writing to the directory now."""
     try:
         descriptor = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not see each other
+        fcntl.flock(
+            descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB
+        )  # a shared lock: two tests at the same time do not block each other
     except BlockingIOError:
         return True
     finally:

@@ -1,4 +1,4 @@
-"""Where a number came from: versions, machine, commit."""
+"""Provenance of a result: package versions, machine, commit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 @cache
 def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for package in ("twoclocks", "torch", "numpy", "scipy", "safetensors"):
         try:
@@ -24,18 +25,18 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the source tree this package is imported from, with a + where it has changes; None if installed.
+    """The commit of the source tree of this package, with a + if it has local changes; None if installed.
 
-    A tree that was copied without its history names its commit in the variable TWOCLOCKS_COMMIT.
+    For a tree that was copied without its history, set the environment variable TWOCLOCKS_COMMIT.
     """
     if "TWOCLOCKS_COMMIT" in os.environ:
         return os.environ["TWOCLOCKS_COMMIT"]
     folder = Path(__file__).parent
 
-    def git(*words: str) -> str | None:
+    def git(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=5, check=False
+                ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=5, check=False
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
@@ -48,6 +49,7 @@ def commit() -> str | None:
 
 
 def machine(device: str) -> dict[str, Any]:
+    """Device, its name, threads and operating system."""
     import torch
 
     name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or platform.machine()

@@ -1,4 +1,4 @@
-"""Is everything on disk what was written? Reads every byte of a run directory, or of all in a tree; changes nothing."""
+"""Verify run directories: read every file and compare it with its checksum, without changing anything."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from twoclocks.store.checksums import decode_document
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import DERIVED, FOLDERS, OURS, RunDirectory
 
-SIGNS = {"manifest.json", "status.json", "metrics.jsonl"}  # any of them makes a folder a run, or what is left of one
+RUN_FILES = {"manifest.json", "status.json", "metrics.jsonl"}  # a folder with any of them is a run, or its remains
 
 
 @dataclass
 class Findings:
-    """What is wrong in one place, and what is odd but harmless: what a crash left and the next start clears."""
+    """Damage found in one run directory, and harmless leftovers of a crash, which the next start removes."""
 
     path: Path
     status: str = "unknown"
     checked: int = 0  # files
     damage: list[str] = field(default_factory=list)
     harmless: list[str] = field(default_factory=list)
-    readable: bool = True  # without its manifest, or with links in it, the rest of a run is not looked at
+    readable: bool = True  # without its manifest, or with links in it, the rest of a run is not read
 
     @property
     def intact(self) -> bool:
@@ -36,7 +36,7 @@ class Findings:
 
 
 def verify_tree(folder: Path) -> list[Findings]:
-    """Every run below a folder, and every sealed description of a sweep."""
+    """Verify every run below a folder, and every description of a sweep (sweep.json)."""
     if not folder.exists():
         raise UserError(f"{folder}: does not exist; give a run directory or a folder of them")
     if folder.is_symlink():
@@ -44,19 +44,21 @@ def verify_tree(folder: Path) -> list[Findings]:
     found = [verify_run(path) for path in runs_below(folder)]
     found += [verify_document(path) for path in sorted(folder.rglob("sweep.json"))]
     if not found:
-        raise UserError(f"{folder}: holds no run; give a run directory or a folder of them")
+        raise UserError(f"{folder}: contains no run; give a run directory or a folder of them")
     return found
 
 
 def runs_below(folder: Path) -> Iterator[Path]:
+    """All run directories in a tree."""
     for place, folders, names in os.walk(folder):
-        if SIGNS & set(names):
+        if RUN_FILES & set(names):
             folders.clear()
             yield Path(place)
         folders.sort()
 
 
 def verify_document(path: Path) -> Findings:
+    """Verify the SHA-256 of one JSON document."""
     findings = Findings(path, "sweep", checked=1)
     try:
         decode_document(files.read(path))
@@ -66,16 +68,17 @@ def verify_document(path: Path) -> Findings:
 
 
 def verify_run(path: Path) -> Findings:
-    """What is found in one run; a run that is being written is looked at again before it is called damaged."""
+    """Verify one run; a run that is being written is read up to three times before it counts as damaged."""
     for _ in range(3):
-        findings = examine(path)
+        findings = verify_run_once(path)
         if findings.intact or not is_held(path):
             break
         time.sleep(0.2)
     return findings
 
 
-def examine(path: Path) -> Findings:
+def verify_run_once(path: Path) -> Findings:
+    """Verify all files of one run."""
     findings = Findings(path)
     try:
         run = RunDirectory(path)
@@ -100,7 +103,7 @@ def examine(path: Path) -> Findings:
 
 
 def check_documents(run: RunDirectory, findings: Findings) -> dict[str, Any]:
-    """Manifest and status; the status."""
+    """Verify manifest and status; return the status."""
     findings.readable = False
     if not run.begun:
         findings.damage.append("manifest.json: is missing")
@@ -110,9 +113,9 @@ def check_documents(run: RunDirectory, findings: Findings) -> dict[str, Any]:
             origin = run.manifest()["origin"]
             findings.readable = True
             if run.path.parent.name == "cells" and not origin.startswith(run.path.name):
-                findings.damage.append("manifest.json: is that of another cell")
+                findings.damage.append("manifest.json: belongs to another cell")
         except UserError as error:
-            findings.damage.append(short(run, error))
+            findings.damage.append(without_path(run, error))
     path = run.path / "status.json"
     if not path.exists():
         begun = (run.path / "metrics.jsonl").exists() or run.checkpoint_steps()
@@ -127,43 +130,45 @@ def check_documents(run: RunDirectory, findings: Findings) -> dict[str, Any]:
 
 
 def check_rows(run: RunDirectory, findings: Findings) -> list[str]:
-    """Metrics, the samples they name, timings; the links of all intact rows."""
+    """Verify metrics, the artifacts they name, and timings; return the links of all intact rows."""
     for journal in (run.journal, run.timings):
         if journal.path.exists():
             findings.checked += 1
             entries, problem = journal.entries()
             if problem is not None:
-                findings.damage.append(short(run, problem))
+                findings.damage.append(without_path(run, problem))
             elif journal.path.stat().st_size != (entries[-1].end if entries else 0):
-                findings.harmless.append(f"{journal.path.name}: its last line is torn; it is computed anew")
+                findings.harmless.append(f"{journal.path.name}: its last line is incomplete; it is computed again")
     entries, _ = run.journal.entries()
     timed = {entry.row["step"] for entry in run.timings.entries()[0]}
     for entry in entries:
         step = entry.row["step"]
         for kind in KINDS:
             if kind in entry.row:
-                check_kept(run, kind, int(step), entry.row[kind], findings)
+                check_artifact(run, kind, int(step), entry.row[kind], findings)
         if step not in timed and entry is not entries[-1]:
             findings.damage.append(f"timings.jsonl: lacks step {step}")
     for kind in KINDS:
         extra = set(run.artifacts[kind].steps()) - {entry.row["step"] for entry in entries}
-        findings.harmless += [f"{kind} of step {step}: have no row; they are computed anew" for step in sorted(extra)]
+        findings.harmless += [f"{kind} of step {step}: have no row; they are computed again" for step in sorted(extra)]
     return [run.journal.start, *(entry.link for entry in entries)]
 
 
-def check_kept(run: RunDirectory, kind: str, step: int, written: str, findings: Findings) -> None:
-    kept = run.artifacts[kind]
-    if not kept.path(step).exists():
-        findings.damage.append(f"{kind}/{kept.path(step).name}: is missing")
+def check_artifact(run: RunDirectory, kind: str, step: int, written: str, findings: Findings) -> None:
+    """Verify one file of samples or weights against the SHA-256 of its row."""
+    artifacts = run.artifacts[kind]
+    if not artifacts.path(step).exists():
+        findings.damage.append(f"{kind}/{artifacts.path(step).name}: is missing")
         return
     findings.checked += 1
     try:
-        kept.intact(step, written)
+        artifacts.intact(step, written)
     except UserError as error:
-        findings.damage.append(short(run, error))
+        findings.damage.append(without_path(run, error))
 
 
 def check_checkpoints(run: RunDirectory, links: Iterable[str], findings: Findings) -> None:
+    """Verify all checkpoints, and that the rows before them are there."""
     known = set(links)
     steps = run.checkpoint_steps()
     for step in steps:
@@ -171,22 +176,24 @@ def check_checkpoints(run: RunDirectory, links: Iterable[str], findings: Finding
         try:
             about, _ = run.checkpoints.intact(step)
             if about["link"] not in known:
-                findings.damage.append(f"metrics.jsonl: lacks rows that the checkpoint of step {step} counts on")
+                findings.damage.append(f"metrics.jsonl: lacks rows that the checkpoint of step {step} needs")
         except UserError as error:
-            findings.damage.append(short(run, error))
-    loose = set(steps_in(run.checkpoints.folder, ".safetensors")) - set(steps)
-    findings.harmless += [f"tensors of step {step}: were never committed; they are not used" for step in sorted(loose)]
+            findings.damage.append(without_path(run, error))
+    uncommitted = set(steps_in(run.checkpoints.folder, ".safetensors")) - set(steps)
+    findings.harmless += [
+        f"tensors of step {step}: have no description; they are not used" for step in sorted(uncommitted)
+    ]
 
 
 def check_names(run: RunDirectory, findings: Findings) -> None:
-    """Everything else that lies there: links are refused, leftovers and strangers named."""
+    """Report all other files: symbolic links are damage; leftovers and unknown files are harmless."""
     for path in sorted(run.path.rglob("*")):
         name = path.relative_to(run.path)
         if path.is_symlink():
             findings.damage.append(f"{name}: is a symbolic link")
             findings.readable = False
         elif path.name.endswith(files.PARTIAL):
-            findings.harmless.append(f"{name}: was being written when a process died")
+            findings.harmless.append(f"{name}: is incomplete: a process died while writing it")
         elif name.parts[0] == DERIVED:
             continue
         elif name.parts[0] not in OURS or (len(name.parts) > 1 and not path.name.startswith("step-")):
@@ -197,19 +204,19 @@ def check_names(run: RunDirectory, findings: Findings) -> None:
 
 
 def check_end(run: RunDirectory, status: dict[str, Any], links: list[str], findings: Findings) -> None:
-    """A finished run says how many rows and which checkpoints it ended with."""
+    """Compare rows and checkpoints of a finished run with those in its status."""
     if status.get("link") != links[-1] or status.get("rows") != len(links) - 1:
         findings.damage.append(
             f"metrics.jsonl: has {len(links) - 1} intact rows, the run ended with {status.get('rows')}"
         )
     if status.get("checkpoints") != run.checkpoint_steps():
         ended = status.get("checkpoints")
-        findings.damage.append(f"checkpoints: are of steps {run.checkpoint_steps()}, the run ended with {ended}")
+        findings.damage.append(f"checkpoints: have steps {run.checkpoint_steps()}, the run ended with {ended}")
     timed = len(run.timings.entries()[0])
     if timed != status.get("rows"):
         findings.damage.append(f"timings.jsonl: has {timed} intact rows, the run ended with {status.get('rows')}")
 
 
-def short(run: RunDirectory, problem: object) -> str:
-    """A problem without the path of the run, which stands above it."""
+def without_path(run: RunDirectory, problem: object) -> str:
+    """A problem without the path of its run, which is printed above it."""
     return str(problem).replace(f"{run.path}/", "")

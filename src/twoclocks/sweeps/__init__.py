@@ -1,4 +1,4 @@
-"""Many runs: a grid of cells, executors that run them here or on a cluster, one table at the end."""
+"""Sweeps: grids of runs (cells), executors that run them locally or on a Ray cluster, and a table of results."""
 
 from twoclocks.sweeps import local, on_ray
 from twoclocks.sweeps.coordinator import Sweep, run_sweep

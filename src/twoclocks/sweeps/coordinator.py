@@ -1,4 +1,4 @@
-"""A sweep from its plan to its table: what is finished is skipped, what fails is tried again and then reported."""
+"""Run a sweep: finished cells are skipped, failed cells are retried and then reported, results go to a table."""
 
 from __future__ import annotations
 
@@ -28,25 +28,27 @@ from twoclocks.sweeps.table import write_table
 from twoclocks.training.stopping import StopRequest
 
 RETRIES = 3
-LOOK = 0.5  # seconds between two looks at what runs
-PATIENCE = 2.0  # seconds before a cell that another process writes is tried again
+POLL_SECONDS = 0.5  # between two checks of the running jobs
+BUSY_SECONDS = 2.0  # before a cell that another process is writing is tried again
 
 
 @dataclass
 class Sweep:
-    """A sweep in its folder: the plan, where every cell stands, and what became of those that failed."""
+    """A sweep in its folder: the plan, the status of every cell, and the reasons of failures."""
 
     plan: Plan
     root: Path
-    failures: dict[str, str] = field(default_factory=dict)  # key to reason, of cells given up
+    failures: dict[str, str] = field(default_factory=dict)  # key to reason, of cells that are not retried any more
     attempts: Counter[str] = field(default_factory=Counter)
-    busy: set[str] = field(default_factory=set)  # cells that were given to a pool
-    _done: dict[str, CellStatus] = field(default_factory=dict)  # what will not change any more
+    busy: set[str] = field(default_factory=set)  # cells that run in a pool
+    _done: dict[str, CellStatus] = field(default_factory=dict)  # status of cells that are done, which does not change
 
-    def standings(self) -> dict[str, CellStatus]:
+    def cell_statuses(self) -> dict[str, CellStatus]:
+        """The status of every cell, by key."""
         return {cell.key: self.cell_status(cell) for cell in self.plan.cells}
 
     def cell_status(self, cell: Cell) -> CellStatus:
+        """The status of one cell, from its folder and from what is known of its job."""
         if cell.key in self.failures:
             return CellStatus("failed", reason=self.failures[cell.key])
         if cell.key in self._done:
@@ -59,27 +61,28 @@ class Sweep:
         return found
 
     def complete(self, cell: Cell) -> bool:
-        """Whether a cell needs no run: it is done, it is this cell, and it has all its rows."""
+        """Whether a cell need not run: its folder is done, has its settings, and has all rows."""
         found = self.cell_status(cell)
         if found.state not in DONE:
             return False
         directory = RunDirectory(cell_path(self.root, cell))
         try:
-            own = directory.manifest()["origin"] == cell.settings.digest()
-            whole = own and (found.state == "diverged" or directory.finished)
+            same = directory.manifest()["origin"] == cell.settings.digest()
+            complete = same and (found.state == "diverged" or directory.finished)
         except UserError:
-            whole = False
-        if not whole:
+            complete = False
+        if not complete:
             self._done.pop(cell.key)
-        return whole
+        return complete
 
     def counts(self) -> Counter[str]:
-        return Counter(found.state for found in self.standings().values())
+        """Number of cells in each state."""
+        return Counter(found.state for found in self.cell_statuses().values())
 
     def status(self) -> dict[str, Any]:
-        """All that is known, for ``--json``."""
+        """Status and clocks of all cells, for ``--json``."""
         cells = []
-        for cell, found in zip(self.plan.cells, self.standings().values(), strict=True):
+        for cell, found in zip(self.plan.cells, self.cell_statuses().values(), strict=True):
             clocks = self.clocks_of(cell, found)
             line = {"cell": cell.key, **vars(found), "steps": cell.settings.training.steps, **cell.point}
             cells.append(line if clocks is None else {**line, **clocks.as_json()})
@@ -87,15 +90,15 @@ class Sweep:
         return {"name": self.plan.name, "path": str(self.root), "counts": dict(counts), "cells": cells}
 
     def clocks_of(self, cell: Cell, found: CellStatus) -> Clocks | None:
-        """Of a cell that is done and can be read."""
+        """The clocks of a cell; None if it is not done or cannot be read."""
         with contextlib.suppress(UserError):
             return Run(cell_path(self.root, cell)).clocks() if found.state in DONE else None
         return None
 
     def lines(self, states: Collection[str] = STATES) -> list[dict[str, str]]:
-        """One line a cell, for people: those in the given states, without columns that would be empty."""
+        """One line per cell in the given states, for printing; columns without values are left out."""
         lines = []
-        for cell, found in zip(self.plan.cells, self.standings().values(), strict=True):
+        for cell, found in zip(self.plan.cells, self.cell_statuses().values(), strict=True):
             if found.state not in states:
                 continue
             line = {"cell": cell.key, **{key: str(value) for key, value in cell.point.items()}, "state": found.state}
@@ -108,33 +111,35 @@ class Sweep:
         return [{key: value for key, value in line.items() if key in filled} for line in lines]
 
     def summary(self) -> str:
+        """Number of cells in each state, in one sentence."""
         counts = self.counts()
-        words = ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])
-        return f"{self.plan.name}: {len(self.plan.cells):,} cells: {words}. In {self.root}"
+        states = ", ".join(f"{counts[state]:,} {state}" for state in STATES if counts[state])
+        return f"{self.plan.name}: {len(self.plan.cells):,} cells: {states}. In {self.root}"
 
     def disk_notice(self) -> str:
-        """What the weights that cells keep for dissection will take; nothing where that is little."""
-        kept = sum(size_of(cell.settings).kept_weights for cell in self.plan.cells)
-        words = f"{self.plan.name}: its cells will keep {kept / 1e9:,.1f} GB of weights (evaluation.keep_weights)"
-        return words if kept > MENTIONED else ""
+        """How much disk the cells' weights for dissection will take; empty if it is little."""
+        size = sum(size_of(cell.settings).kept_weights for cell in self.plan.cells)
+        notice = f"{self.plan.name}: its cells will keep {size / 1e9:,.1f} GB of weights (evaluation.keep_weights)"
+        return notice if size > MENTIONED else ""
 
     def rows(self) -> list[dict[str, Any]]:
+        """The rows of the table, one per cell."""
         return [cell_row(self.root, cell, self.cell_status(cell)) for cell in self.plan.cells]
 
 
-Look = Callable[[Sweep], None]
+ProgressCallback = Callable[[Sweep], None]  # called about twice per second
 
 
 def run_sweep(
     plan: Plan,
     root: Path | str,
     executor: Executor,
-    look: Look = lambda sweep: None,
+    report: ProgressCallback = lambda sweep: None,
     *,
     retries: int = RETRIES,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Sweep:
-    """Run every cell that is not finished; in the end the table in ``root`` has one row a cell, whatever it came to."""
+    """Run all cells that are not finished; then write a table to ``root`` with one row per cell, failed or not."""
     for name, value in (("retries", retries), ("checkpoint_seconds", checkpoint_seconds)):
         if not value >= 0:
             raise SettingError(name, value, "use a number of at least 0")
@@ -143,7 +148,7 @@ def run_sweep(
     sweep = Sweep(plan, root)
     waiting = [cell for cell in plan.cells if not sweep.complete(cell)]
     devices = {cell.settings.training.device.partition(":")[0] for cell in waiting}
-    # The pool comes first: a cluster that cannot be entered leaves no trace, and Ray takes SIGTERM's handler.
+    # The pool is opened first: if a cluster cannot be reached nothing is written, and Ray replaces SIGTERM's handler.
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(executor.open("cuda" if "cuda" in devices else "cpu", root)) if waiting else None
         make_folder(root / "cells")
@@ -153,24 +158,25 @@ def run_sweep(
             remove(left)
         write_atomic(root / "sweep.json", encode_document(description(plan)))
         if pool is not None:
-            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, look)
+            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, report)
         write_table(sweep.rows(), root)
-        look(sweep)
+        report(sweep)
     return sweep
 
 
 def description(plan: Plan) -> dict[str, Any]:
-    """What a person who finds the folder wants to know: which cell is which."""
+    """The content of sweep.json: for each cell, its point in the grid; and the settings of the first cell."""
     shared = to_mapping(plan.cells[0].settings)
     cells = {cell.key: cell.point for cell in plan.cells}
     return {"name": plan.name, "description": plan.description, "written": now(), "first": shared, "cells": cells}
 
 
 class Dispatch:
-    """Gives cells to a pool until each is done or given up.
+    """Submits cells to a pool until each is done or has failed too often.
 
-    A cell gets 1 + ``retries`` tries. One that ran out of memory gets one more, alone, when all others are done; so
-    does, as its last, one whose process was killed, since that may have been the system's answer to a lack of memory.
+    A cell gets 1 + ``retries`` attempts. After an out-of-memory error it gets one more attempt, alone, when all others
+    are done. The last attempt of a cell whose process was killed is alone too, since the operating system may have
+    killed it for lack of memory.
     """
 
     def __init__(
@@ -184,30 +190,32 @@ class Dispatch:
         self.sweep, self.pool, self.retries, self.checkpoint_seconds = sweep, pool, retries, checkpoint_seconds
         self.cells = {cell.key: cell for cell in waiting}
         self.queue, self.alone = deque(self.cells), deque[str]()
-        self.later: dict[str, float] = {}  # cells that another process writes, and when to try them again
-        self.isolated: set[str] = set()  # cells that had their try alone
+        self.later: dict[str, float] = {}  # cells that another process is writing, and when to try them again
+        self.isolated: set[str] = set()  # cells that had their attempt alone
 
-    def run(self, stop: StopRequest, look: Look) -> None:
+    def run(self, stop: StopRequest, report: ProgressCallback) -> None:
+        """Submit jobs and handle their results until none is left."""
         running = self.sweep.busy
-        looked = 0.0
+        reported = 0.0
         while self.queue or self.alone or self.later or running:
             self.queue.extend(key for key, when in self.later.items() if when <= time.monotonic())
             self.later = {key: when for key, when in self.later.items() if when > time.monotonic()}
             while self.queue and len(running) < self.pool.capacity:
-                self.give(self.queue.popleft(), alone=False)
+                self.submit(self.queue.popleft(), alone=False)
             if self.alone and not (running or self.queue or self.later):
-                self.give(self.alone.popleft(), alone=True)
+                self.submit(self.alone.popleft(), alone=True)
             if not running:
-                time.sleep(0.1)  # all that is left is written by others
-            for ended in self.pool.wait(LOOK):
-                running.discard(ended.key)
-                self.judge(ended)
+                time.sleep(0.1)  # all remaining cells are written by other processes
+            for result in self.pool.wait(POLL_SECONDS):
+                running.discard(result.key)
+                self.handle_result(result)
             stop.check()
-            if time.monotonic() - looked > LOOK:
-                look(self.sweep)
-                looked = time.monotonic()
+            if time.monotonic() - reported > POLL_SECONDS:
+                report(self.sweep)
+                reported = time.monotonic()
 
-    def give(self, key: str, alone: bool) -> None:
+    def submit(self, key: str, alone: bool) -> None:
+        """Start the job of a cell in the pool."""
         cell = self.cells[key]
         self.sweep.attempts[key] += 1
         self.sweep.busy.add(key)
@@ -216,24 +224,25 @@ class Dispatch:
         out = str(cell_path(self.sweep.root, cell).absolute())
         self.pool.start(Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone))
 
-    def judge(self, ended: JobResult) -> None:
-        key = ended.key
-        if ended.outcome in DONE:
+    def handle_result(self, result: JobResult) -> None:
+        """Queue a cell again, or record its failure."""
+        key = result.key
+        if result.outcome in DONE:
             return
-        then = next_try(ended.outcome, self.sweep.attempts[key], self.retries, alone=key in self.isolated)
+        then = next_attempt(result.outcome, self.sweep.attempts[key], self.retries, alone=key in self.isolated)
         if then == "later":
-            self.sweep.attempts[key] -= 1  # it was not tried
-            self.later[key] = time.monotonic() + PATIENCE
+            self.sweep.attempts[key] -= 1  # this was no attempt
+            self.later[key] = time.monotonic() + BUSY_SECONDS
         elif then == "never":
-            self.sweep.failures[key] = ended.reason
+            self.sweep.failures[key] = result.reason
         else:
             (self.alone if then == "alone" else self.queue).append(key)
 
 
-def next_try(outcome: str, tried: int, retries: int, alone: bool) -> Literal["now", "alone", "later", "never"]:
-    """When a cell that did not get done after ``tried`` tries is tried again; ``alone``: the last one was so.
+def next_attempt(outcome: str, tried: int, retries: int, alone: bool) -> Literal["now", "alone", "later", "never"]:
+    """When a cell that is not done after ``tried`` attempts is tried again; ``alone``: the last attempt was alone.
 
-    >>> [next_try("lost", tried, retries=2, alone=False) for tried in (1, 2, 3)]
+    >>> [next_attempt("lost", tried, retries=2, alone=False) for tried in (1, 2, 3)]
     ['now', 'alone', 'never']
     """
     if outcome == "busy":

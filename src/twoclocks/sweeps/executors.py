@@ -1,6 +1,6 @@
-"""Where cells run: an executor opens a pool, a pool runs one order at a time in each of its places.
+"""Base classes of executors: an executor opens a pool, and a pool runs jobs (cells), several at a time.
 
-A new executor is one registered class; ``twoclocks.sweeps.coordinator`` knows nothing but what stands here.
+A new executor is one registered class; ``twoclocks.sweeps.coordinator`` uses only what is defined here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from twoclocks.core.registry import Registry
 
 @dataclass(frozen=True)
 class Job:
-    """One cell to be run: everything as plain text and numbers, to be sent anywhere."""
+    """One cell to run, as plain text and numbers that can be sent to another process or machine."""
 
     key: str
     settings: dict[str, Any]
@@ -31,7 +31,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What became of an order: a word from ``work``, or ``lost`` where the process died before it could say one."""
+    """The outcome of a job: one of those of ``run_job``, or ``lost`` if the process died before it returned one."""
 
     key: str
     outcome: str
@@ -39,23 +39,24 @@ class JobResult:
 
 
 class Pool(ABC):
-    """Runs orders; made by an executor, closed by its context."""
+    """Runs jobs; opened by an executor, closed at the end of its ``with`` block."""
 
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """Orders at a time."""
+        """Most jobs at a time."""
 
     @abstractmethod
-    def start(self, order: Job) -> None: ...
+    def start(self, job: Job) -> None:
+        """Start a job, and return at once."""
 
     @abstractmethod
     def wait(self, seconds: float) -> list[JobResult]:
-        """Orders that ended, as soon as there are any; none after ``seconds``."""
+        """Results of jobs that ended, as soon as there are any; an empty list after ``seconds``."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ask what still runs to stop, with all it did stored, and release everything."""
+        """Stop the jobs that still run, after they stored their state, and release all resources."""
 
     def __enter__(self) -> Pool:
         return self
@@ -66,9 +67,9 @@ class Pool(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Executor(Settings):
-    """Settings of every executor."""
+    """Base class of executors, with the settings that all have."""
 
-    workers: int = setting(0, "cells at a time; 0: as many as fit", at_least=0, at_most=1024)
+    workers: int = setting(0, "cells at a time; 0: as many as there is room for", at_least=0, at_most=1024)
     cells_per_gpu: int = setting(4, "cells that share a GPU", at_least=1, at_most=64)
 
     @abstractmethod

@@ -1,9 +1,9 @@
-"""A warm process that forks one child an order: a process a cell, without the seconds that importing torch takes.
+"""A fork server: a process that has imported torch and forks one child process per job, which saves the import time.
 
-It has no threads and no GPU context of its own, so forking is safe. It speaks JSON lines: orders come in on stdin,
-``{"key", "process"}`` and ``{"key", "outcome", "reason"}`` go out on stdout. A child that dies costs its own cell.
-When whoever gave the orders is gone, the children are asked to stop, and store what they have; so are those whose
-fork server is gone.
+It has no threads and no GPU context of its own, so forking is safe. Its protocol are JSON lines: jobs arrive on stdin;
+``{"key", "process"}`` and ``{"key", "outcome", "reason"}`` are written to stdout. If a child dies, only its cell is
+lost. When stdin closes (the client has ended), the server sends SIGTERM to its children, which store their state and
+stop. A child whose server has died does the same.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ import time
 import traceback
 from typing import Any, BinaryIO
 
-GRACE = 20.0  # seconds that children have to stop after they were asked
+GRACE = 20.0  # seconds between SIGTERM and SIGKILL
 
 
 class Child:
-    """One forked process and the pipe through which it says its last word."""
+    """A forked process that runs one job, and the pipe for its result."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
-        self.key: str = order["key"]
-        self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed in ``ended``)
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.key: str = job["key"]
+        self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed in ``result``)
         self.pipe, writing = os.pipe()
         server = os.getpid()
         self.process = os.fork()
         if self.process == 0:
-            live(order, writing, self.errors.fileno(), server)
+            run_child(job, writing, self.errors.fileno(), server)
         os.close(writing)
-        self.said = b""
+        self.output = b""
 
-    def ended(self) -> dict[str, str]:
-        """Its last word, or what the system says of its death."""
+    def result(self) -> dict[str, str]:
+        """The result that the child wrote, or ``lost`` with its exit code or signal; waits for its end."""
         os.close(self.pipe)
         _, status = os.waitpid(self.process, 0)
         with self.errors:
             with contextlib.suppress(ValueError):
-                return {"key": self.key, **json.loads(self.said)}
+                return {"key": self.key, **json.loads(self.output)}
             self.errors.seek(0)
             last = self.errors.read().decode(errors="replace").strip().split("\n")[-1]
         code = os.waitstatus_to_exitcode(status)
@@ -52,8 +52,8 @@ class Child:
         return {"key": self.key, "outcome": "lost", "reason": reason}
 
 
-def live(order: dict[str, Any], writing: int, errors: int, server: int) -> None:
-    """The life of a child: one cell, one word, no return."""
+def run_child(job: dict[str, Any], writing: int, errors: int, server: int) -> None:
+    """The main function of a child: run the job, write its result to the pipe, and exit; it never returns."""
     code = 1
     try:
         with open(os.devnull, "r+b") as nothing:  # noqa: PTH123
@@ -62,11 +62,11 @@ def live(order: dict[str, Any], writing: int, errors: int, server: int) -> None:
         os.dup2(errors, 2)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
-        os.environ.update(order.get("environment", {}))
-        threading.Thread(target=mind_parent, args=(server,), daemon=True).start()
-        from twoclocks.sweeps.work import work
+        os.environ.update(job.get("environment", {}))
+        threading.Thread(target=stop_with_parent, args=(server,), daemon=True).start()
+        from twoclocks.sweeps.work import run_job
 
-        os.write(writing, json.dumps(work(order)).encode())
+        os.write(writing, json.dumps(run_job(job)).encode())
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -75,26 +75,28 @@ def live(order: dict[str, Any], writing: int, errors: int, server: int) -> None:
         os._exit(code)
 
 
-def mind_parent(parent: int) -> None:
-    """Stop, with all stored, once nobody waits for the result."""
+def stop_with_parent(parent: int) -> None:
+    """Send SIGTERM to this process when its parent has died; the run then stores its state and stops."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 class ForkServer:
-    """The loop of the warm process."""
+    """The main loop of the fork server."""
 
     def __init__(self) -> None:
         self.children: dict[int, Child] = {}  # by pipe
         self.buffer = b""
         self.open = True
 
-    def tell(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
+        """Write one message to stdout."""
         with contextlib.suppress(BrokenPipeError):
             os.write(1, json.dumps(message).encode() + b"\n")
 
-    def listen(self) -> None:
+    def read_jobs(self) -> None:
+        """Read stdin and fork a child per job; stop all children at its end."""
         data = os.read(0, 1 << 16)
         if not data:
             self.open = False
@@ -103,31 +105,33 @@ class ForkServer:
         for line in lines:
             child = Child(json.loads(line))
             self.children[child.pipe] = child
-            self.tell(key=child.key, process=child.process)
+            self.send(key=child.key, process=child.process)
 
     def stop_all(self) -> None:
+        """Send SIGTERM to all children."""
         self.deadline = time.monotonic() + GRACE
         for child in self.children.values():
             os.kill(child.process, signal.SIGTERM)
 
     def run(self) -> None:
+        """Start jobs and send results until stdin is closed and all children have ended."""
         while self.open or self.children:
             ready, _, _ = select.select([0] * self.open + list(self.children), [], [], 1.0)
             for pipe in ready:
                 if pipe == 0:
-                    self.listen()
+                    self.read_jobs()
                     continue
                 data = os.read(pipe, 1 << 16)
-                self.children[pipe].said += data
+                self.children[pipe].output += data
                 if not data:
-                    self.tell(**self.children.pop(pipe).ended())
+                    self.send(**self.children.pop(pipe).result())
             if not self.open and time.monotonic() > self.deadline:
                 for child in self.children.values():
                     os.kill(child.process, signal.SIGKILL)
 
 
-def warm() -> None:
-    """Import what a run imports, late imports of torch included, and look up once what every manifest holds."""
+def preload() -> None:
+    """Import all modules that a run needs, and cache commit and versions, which every manifest contains."""
     from importlib import import_module
 
     for module in ("twoclocks.sweeps.work", "safetensors.torch", "torch._dynamo"):
@@ -139,7 +143,8 @@ def warm() -> None:
 
 
 def main() -> None:
+    """Run a fork server; signals from the terminal are ignored, since the client closes stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    warm()
+    preload()
     ForkServer().run()

@@ -1,11 +1,11 @@
-"""Which runs: a grid over any settings, crossed with seeds, expanded to cells that are named by what they are.
+"""Plans of sweeps: a grid over any settings, crossed with seeds, expanded to cells with unique keys.
 
 name: law                                   # default: the file's own name
-base: p1-gpt                                # a preset, or a YAML file beside this one
+base: p1-gpt                                # a preset, or a YAML file in the same folder
 set: {training.steps: 4000}                 # what all cells share
 grid:
   data.n: [256, 512, 1024]                  # a list
-  rule.group: {from: 2, to: 4}              # whole numbers, both ends included
+  rule.group: {from: 2, to: 4}              # integers, both ends included
   training.learning_rate: {from: 1e-5, to: 1e-3, count: 5, spacing: log}
 seeds: {training: 3, data: [0, 1]}          # initial weights × data, crossed with everything
 """
@@ -28,11 +28,11 @@ MOST = 100_000  # cells
 
 @dataclass(frozen=True, kw_only=True)
 class SweepSettings(Settings):
-    """What stands in the file of a sweep."""
+    """The settings in a sweep file."""
 
-    name: str = setting("sweep", "a label, and the name of its folder; by default that of its file")
-    description: str = setting("", "one sentence for people")
-    base: str = setting(DEFAULT_PRESET, "a preset, or a YAML file beside this one")
+    name: str = setting("sweep", "a label, and the name of its folder; default: the name of the file")
+    description: str = setting("", "one sentence")
+    base: str = setting(DEFAULT_PRESET, "a preset, or a YAML file in the same folder")
     set: dict[str, Any] | None = setting(None, "settings that all cells share, by dotted name")
     grid: dict[str, Any] | None = setting(None, "lists or ranges of settings, by dotted name; all are crossed")
     seeds: dict[str, Any] | None = setting(None, "seeds to cross: training, data, evaluation; a number or a list")
@@ -45,8 +45,8 @@ class SweepSettings(Settings):
 class Cell:
     """One run of a sweep."""
 
-    key: str  # names its folder
-    point: dict[str, Any]  # where it lies in the grid, by dotted name
+    key: str  # the name of its folder
+    point: dict[str, Any]  # its values on the axes of the grid, by dotted name
     settings: RunSettings
 
 
@@ -60,32 +60,33 @@ class Plan:
 
     @property
     def axes(self) -> list[str]:
-        """The settings in which cells differ."""
+        """Names of the settings in which cells differ."""
         return list(self.cells[0].point)
 
 
 def read_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
-    """The cells of a sweep file; ``--data.n 512`` changes what all cells share."""
+    """Read a sweep file; overrides such as ``--data.n 512`` change settings that all cells share."""
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: is not there; give the YAML file of a sweep, with base, grid and seeds")
+        raise UserError(f"{path}: does not exist; give the YAML file of a sweep, with base, grid and seeds")
     mapping = read_yaml(path)
     chosen = build(SweepSettings, {"name": path.stem, **mapping})
     return make_plan(chosen, path.parent, parse_overrides(overrides))
 
 
-def make_plan(chosen: SweepSettings, beside: Path = Path(), change: Mapping[str, Any] | None = None) -> Plan:
-    axes = {key: values(key, value) for key, value in (chosen.grid or {}).items()}
+def make_plan(chosen: SweepSettings, folder: Path = Path(), change: Mapping[str, Any] | None = None) -> Plan:
+    """Expand the settings of a sweep to its cells; ``folder`` is where ``base`` is searched for as a file."""
+    axes = {key: axis_values(key, value) for key, value in (chosen.grid or {}).items()}
     for section, value in (chosen.seeds or {}).items():
         if f"{section}.seed" in axes:
             raise SettingError(f"seeds.{section}", value, f"{section}.seed is an axis of the grid already; remove one")
-        axes[f"{section}.seed"] = seeds(section, value)
+        axes[f"{section}.seed"] = seed_values(section, value)
     count = math.prod(len(found) for found in axes.values())
     if count > MOST:
         raise SettingError("grid", f"{count:,} cells", f"use at most {MOST:,}")
     check_once(axes, chosen.set or {}, change or {})
-    # One thread a cell: several share the machine, and the last bits must not depend on how many.
-    base = merge(read_preset(chosen.base, beside), {"name": chosen.name, "description": chosen.description})
+    # One thread per cell: several cells share the machine, and rounding must not depend on how many.
+    base = merge(read_preset(chosen.base, folder), {"name": chosen.name, "description": chosen.description})
     shared = merge(nested({"training.threads": 1}), merge(nested(chosen.set or {}), change or {}))
     cells: dict[str, Cell] = {}
     for combination in itertools.product(*axes.values()):
@@ -97,14 +98,14 @@ def make_plan(chosen: SweepSettings, beside: Path = Path(), change: Mapping[str,
             raise UserError(f"{error} (in the cell {where})" if where else str(error)) from None
         cell = Cell(settings.key(), point, settings)
         if cell.key in cells:
-            twin = cells[cell.key].point
-            raise UserError(f"grid: {point} and {twin} are the same run; remove one of them")
+            other = cells[cell.key].point
+            raise UserError(f"grid: {point} and {other} are the same run; remove one of them")
         cells[cell.key] = cell
     return Plan(chosen.name, chosen.description, tuple(cells.values()))
 
 
 def check_once(axes: Mapping[str, Any], shared: Mapping[str, Any], change: Mapping[str, Any]) -> None:
-    """Every setting has one place: what is said twice would be ignored once."""
+    """Raise SettingError if a setting is given twice, for example shared and as an axis."""
     for key, value in {**flat(nested(shared)), **flat(change)}.items():
         if key in axes:
             raise SettingError(key, value, "it is an axis of the grid, where cells differ; remove one of the two")
@@ -113,32 +114,39 @@ def check_once(axes: Mapping[str, Any], shared: Mapping[str, Any], change: Mappi
             raise SettingError(f"grid.{other}", axes[other], f"it is part of the axis {key}; remove one of the two")
     for place in (axes, shared, change):
         for label in {"name", "description"} & set(place):
-            raise SettingError(label, place[label], "it belongs to the sweep; write it beside base and grid")
+            raise SettingError(
+                label, place[label], "it belongs to the sweep; write it at the top level, next to base and grid"
+            )
 
 
-def values(key: str, given: Any) -> list[Any]:
-    """The values of one axis: a list as it is, a range written out."""
+def axis_values(key: str, given: Any) -> list[Any]:
+    """The values of one axis, from a list or a range."""
     if isinstance(given, list) and given:
         return given
     if isinstance(given, Mapping) and {"from", "to"} <= set(given):
-        return spread(key, given)
+        return range_values(key, given)
     fix = "use a list such as [1, 2], or a range such as {from: 1, to: 9, step: 2} or {from: 1, to: 9, count: 3}"
     raise SettingError(f"grid.{key}", given, fix)
 
 
-def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
-    """A range with both ends; whole ends give whole numbers."""
+def range_values(key: str, given: Mapping[str, Any]) -> list[Any]:
+    """The values of a range, both ends included; if both ends are integers, so are all values."""
     unknown = set(given) - {"from", "to", "step", "count", "spacing"}
     first, last = given["from"], given["to"]
-    numbers = all(is_number(x) for x in (first, last, given.get("step", 1)))
-    if unknown or not numbers or not first <= last or ("step" in given and ("count" in given or given["step"] <= 0)):
+    are_numbers = all(is_number(x) for x in (first, last, given.get("step", 1)))
+    if (
+        unknown
+        or not are_numbers
+        or not first <= last
+        or ("step" in given and ("count" in given or given["step"] <= 0))
+    ):
         raise SettingError(
             f"grid.{key}", dict(given), "use from ≤ to, and step above 0 or count, with spacing for count"
         )
-    whole = isinstance(first, int) and isinstance(last, int)
+    integers = isinstance(first, int) and isinstance(last, int)
     if "count" not in given:
-        if "step" not in given and not whole:
-            raise SettingError(f"grid.{key}", dict(given), "say how far apart: add step, or count and spacing")
+        if "step" not in given and not integers:
+            raise SettingError(f"grid.{key}", dict(given), "add step, or count and spacing")
         step = given.get("step", 1)
         steps = int((last - first) / step + 1e-9)
         if steps >= MOST:
@@ -153,14 +161,16 @@ def spread(key: str, given: Mapping[str, Any]) -> list[Any]:
         )
     places = [i / (count - 1) for i in range(count)]
     found = [first + (last - first) * x if spacing == "linear" else first * (last / first) ** x for x in places]
-    return list(dict.fromkeys(round(x) if whole else float(f"{x:.12g}") for x in found))
+    return list(dict.fromkeys(round(x) if integers else float(f"{x:.12g}") for x in found))
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a finite integer or float."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def seeds(section: str, given: Any) -> list[int]:
+def seed_values(section: str, given: Any) -> list[int]:
+    """The seeds of a section, from their number or a list."""
     if section not in ("training", "data", "evaluation"):
         raise SettingError(f"seeds.{section}", given, "use training, data or evaluation")
     counted = isinstance(given, int) and not isinstance(given, bool) and given <= MOST

@@ -1,7 +1,7 @@
-"""Executor ``ray``: the same cells as Ray Core tasks, on a cluster that exists or on one started here.
+"""Executor ``ray``: cells as Ray Core tasks, on an existing cluster or on one that is started here.
 
-Authentication stays on: a cluster started here gets a token of its own, one that exists must be entered with its own.
-Results come back through the run root where workers see it, else through Ray's object store.
+Authentication is always on: a cluster started here gets a new token; an existing one needs its own token. Results come
+back over a shared disk if workers see the folder of the sweep, else through Ray's object store.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ NAMES = re.compile(
 @EXECUTORS.register("ray")
 @dataclass(frozen=True, kw_only=True)
 class OnRay(Executor):
-    """Ray Core tasks, with a part of a GPU each; survives the loss of workers and of nodes."""
+    """One Ray Core task per cell, with a fraction of a GPU each; survives the loss of workers and nodes."""
 
-    address: str = setting("", "HOST:PORT of a cluster, auto for the one of this machine; empty starts one")
-    cpus: float = setting(1.0, "CPU cores that a cell takes", above=0)
+    address: str = setting("", "HOST:PORT of a cluster; auto: the one of this machine; empty: start one")
+    cpus: float = setting(1.0, "CPU cores per cell", above=0)
     storage: Literal["auto", "shared", "object_store"] = setting(
-        "auto", "how results come back: over a disk that workers share, or through Ray; auto looks for the disk"
+        "auto", "how results come back: over a shared disk, or through Ray; auto: over the disk if workers see it"
     )
 
     def open(self, device: str, root: Path) -> RayPool:
         return RayPool(self, device, root)
 
 
-def enter(address: str) -> Any:
-    """The module ``ray``, connected. Ray reads its authentication mode when it is imported, so that is set before."""
+def connect(address: str) -> Any:
+    """Connect to a cluster and return the module ray; its authentication mode must be set before the import."""
     mode = os.environ.get("RAY_AUTH_MODE", "token")
     if mode != "token":
-        raise SettingError("RAY_AUTH_MODE", mode, "without a token anybody who reaches a port can run code; unset it")
+        raise SettingError("RAY_AUTH_MODE", mode, "without a token, anyone who can reach a port can run code; unset it")
     check_reachable(address)
     if "ray" in sys.modules and "RAY_AUTH_MODE" not in os.environ:
         raise UserError("RAY_AUTH_MODE: ray was imported before it was set; set it to token first")
@@ -66,14 +66,14 @@ def enter(address: str) -> Any:
     try:
         ray.init(address=address, **quiet) if address else ray.init(include_dashboard=False, **quiet)
     except (ConnectionError, AuthenticationError, RuntimeError, ValueError) as error:
-        words = str(error).strip().split("\n")[0]
+        reason = str(error).strip().split("\n")[0]
         fix = "check executor.address, and that RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH names the cluster's token"
-        raise UserError(f"executor.address: {address!r} cannot be entered ({words}); {fix}") from None
+        raise UserError(f"executor.address: {address!r} cannot be connected to ({reason}); {fix}") from None
     return ray
 
 
 def check_reachable(address: str) -> None:
-    """Ray itself would try for minutes."""
+    """Raise UserError if nothing answers at the address; Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return
@@ -84,53 +84,54 @@ def check_reachable(address: str) -> None:
 
 
 class RayPool(Pool):
-    """Cells as tasks. Ray's own retries are off: the coordinator counts tries, the same way for every executor."""
+    """Runs jobs as Ray tasks. Ray's own retries are off: the coordinator counts attempts for every executor."""
 
     def __init__(self, settings: OnRay, device: str, root: Path) -> None:
         self.settings, self.root = settings, root
-        self.ray = enter(settings.address)
+        self.ray = connect(settings.address)
         self.gpus = 1 / settings.cells_per_gpu if device == "cuda" else 0.0
         self.running: dict[Any, Job] = {}
         # A worker that finds this file under the same path sees the same disk.
-        self.mark = root.absolute() / f".shared-{secrets.token_hex(8)}{PARTIAL}"  # cleared like all that a kill leaves
-        self.task = self.ray.remote(max_retries=0)(work_on_cluster)
+        self.marker = root.absolute() / f".shared-{secrets.token_hex(8)}{PARTIAL}"  # removed like other temporary files
+        self.task = self.ray.remote(max_retries=0)(run_on_node)
 
     @property
     def capacity(self) -> int:
-        """As many as the cluster holds now; ``workers`` asks for more of one that grows when tasks wait."""
-        has = self.ray.cluster_resources()
-        fitting = has.get("CPU", 0) / self.settings.cpus
+        """``workers`` (an autoscaling cluster may grow to them), or as many jobs as the cluster has room for now."""
+        resources = self.ray.cluster_resources()
+        room = resources.get("CPU", 0) / self.settings.cpus
         if self.gpus:
-            fitting = min(fitting, has.get("GPU", 0) / self.gpus)
-        return self.settings.workers or max(1, int(fitting + 1e-9))
+            room = min(room, resources.get("GPU", 0) / self.gpus)
+        return self.settings.workers or max(1, int(room + 1e-9))
 
-    def start(self, order: Job) -> None:
-        if self.settings.storage == "auto" and not self.mark.exists():
-            write_atomic(self.mark, b"")
-        gpus = float(self.gpus > 0) if order.alone else self.gpus
-        task = self.task.options(num_cpus=self.settings.cpus, num_gpus=gpus, name=order.key)
-        mark = str(self.mark) if self.settings.storage == "auto" else self.settings.storage
-        self.running[task.remote(order.as_json(), mark)] = order
+    def start(self, job: Job) -> None:
+        if self.settings.storage == "auto" and not self.marker.exists():
+            write_atomic(self.marker, b"")
+        gpus = float(self.gpus > 0) if job.alone else self.gpus
+        task = self.task.options(num_cpus=self.settings.cpus, num_gpus=gpus, name=job.key)
+        storage = str(self.marker) if self.settings.storage == "auto" else self.settings.storage
+        self.running[task.remote(job.as_json(), storage)] = job
 
     def wait(self, seconds: float) -> list[JobResult]:
         if not self.running:
             return []
         done, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
-        return [self.ended(reference) for reference in done]
+        return [self.job_result(reference) for reference in done]
 
-    def ended(self, reference: Any) -> JobResult:
-        order = self.running.pop(reference)
+    def job_result(self, reference: Any) -> JobResult:
+        """The result of a task that ended; files that it sent are written to the folder of the cell."""
+        job = self.running.pop(reference)
         try:
-            result, parcel = self.ray.get(reference)
+            result, contents = self.ray.get(reference)
         except self.ray.exceptions.RayError as error:
-            words = str(error).strip().split("\n")[0]
-            return JobResult(order.key, "lost", f"{type(error).__name__}: {words}")
+            reason = str(error).strip().split("\n")[0]
+            return JobResult(job.key, "lost", f"{type(error).__name__}: {reason}")
         try:
-            if parcel:
-                unpack(parcel, Path(order.out))
+            if contents:
+                unpack(contents, Path(job.out))
         except UserError as error:
-            return JobResult(order.key, "failed", str(error))
-        return JobResult(order.key, result["outcome"], result.get("reason", ""))
+            return JobResult(job.key, "failed", str(error))
+        return JobResult(job.key, result["outcome"], result.get("reason", ""))
 
     def close(self) -> None:
         for reference in self.running:
@@ -138,51 +139,52 @@ class RayPool(Pool):
         if self.running:
             self.ray.wait(list(self.running), num_returns=len(self.running), timeout=20)
         self.ray.shutdown()
-        remove(self.mark)
+        remove(self.marker)
 
 
-def work_on_cluster(order: dict[str, Any], mark: str) -> tuple[dict[str, str], dict[str, bytes]]:
-    """On a node: run the cell in its place if the disk is shared, else here, and send the directory home.
+def run_on_node(job: dict[str, Any], storage: str) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Run a job on a node: in the cell's own folder if the disk is shared, else locally; return result and files.
 
-    The folder on a node's own disk is named by the cell, so that a second try on that node goes on where it stood.
+    ``storage`` is shared, object_store, or the path of a file that exists only if the disk is shared. A local folder
+    is named after the cell, so that a second attempt on the same node continues the first.
     """
-    from twoclocks.sweeps.work import work
+    from twoclocks.sweeps.work import run_job
 
-    if mark == "shared" or (mark != "object_store" and Path(mark).exists()):
-        return work(order), {}
+    if storage == "shared" or (storage != "object_store" and Path(storage).exists()):
+        return run_job(job), {}
     home = Path(tempfile.gettempdir()) / f"twoclocks-{os.getuid()}"
     home.mkdir(mode=0o700, exist_ok=True)
     if home.is_symlink() or home.stat().st_uid != os.getuid():
-        return {"outcome": "failed", "reason": f"{home}: belongs to somebody else; set TMPDIR on that node"}, {}
-    here = home / order["key"]
-    result = work({**order, "out": str(here)})
+        return {"outcome": "failed", "reason": f"{home}: belongs to another user; set TMPDIR on that node"}, {}
+    here = home / job["key"]
+    result = run_job({**job, "out": str(here)})
     if result["outcome"] not in ("finished", "diverged"):
         return result, {}
-    parcel = pack(here)
+    contents = pack(here)
     shutil.rmtree(here)
-    return result, parcel
+    return result, contents
 
 
 def pack(folder: Path) -> dict[str, bytes]:
-    """All files of a run directory by name; those that make it count come last."""
+    """The contents of all files of a run directory, by name; manifest and status, which make it valid, come last."""
     found = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*")) if path.is_file()}
     names = [name for name in found if NAMES.fullmatch(name)]
     names.sort(key=lambda name: (name == "status.json", name == "manifest.json", name))
     return {name: read(found[name]) for name in names}
 
 
-def unpack(parcel: dict[str, bytes], folder: Path) -> None:
-    """A run directory as it was sent; nothing outside of it is written, and nothing damaged is kept as finished."""
-    for name in parcel:
+def unpack(contents: dict[str, bytes], folder: Path) -> None:
+    """Write the files of a run directory; other files are refused, and a damaged run does not count as finished."""
+    for name in contents:
         if not NAMES.fullmatch(name):
             raise UserError(f"{folder}: a worker sent a file named {name!r}; that is not part of a run")
     make_folder(folder)
     with WriterLock(folder):
         remove(folder / "status.json")
-        for name in pack(folder):  # of an earlier, unfinished try
-            if name not in parcel:
+        for name in pack(folder):  # of an earlier, unfinished attempt
+            if name not in contents:
                 remove(folder / name)
-        for name, data in parcel.items():
+        for name, data in contents.items():
             make_folder((folder / name).parent)
             write_atomic(folder / name, data)
     findings = verify_run(folder)

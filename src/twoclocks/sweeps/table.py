@@ -1,4 +1,4 @@
-"""One row a cell, as Parquet for programs and CSV for everybody."""
+"""The table of a sweep, one row per cell, as Parquet and as CSV."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from twoclocks.store.files import write_atomic
 Row = dict[str, Any]
 
 
-def columns(rows: Sequence[Row]) -> list[str]:
-    """All columns, in the order of their first appearance: cells of different models have different settings."""
+def column_names(rows: Sequence[Row]) -> list[str]:
+    """Names of all columns in the order of their first occurrence; cells may have different settings."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
-    """``table.parquet`` and ``table.csv`` with the same content."""
+    """Write ``table.parquet`` and ``table.csv`` with the same content."""
     import pyarrow
     from pyarrow import parquet
 
-    names = columns(rows)
-    data = {name: unified([row.get(name) for row in rows]) for name in names}
+    names = column_names(rows)
+    data = {name: with_one_type([row.get(name) for row in rows]) for name in names}
     buffer = io.BytesIO()
-    arrays = {name: pyarrow.array(values, kind_of(name, values)) for name, values in data.items()}
+    arrays = {name: pyarrow.array(values, arrow_type(name, values)) for name, values in data.items()}
     parquet.write_table(pyarrow.table(arrays), buffer)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -38,8 +38,8 @@ def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
     return paths
 
 
-def unified(column: list[Any]) -> list[Any]:
-    """One type a column: whole numbers become fractions where both occur, and text where nothing else fits all."""
+def with_one_type(column: list[Any]) -> list[Any]:
+    """Convert a column to one type: integers and floats to floats, other mixtures to text."""
     kinds = {type(value) for value in column if value is not None}
     if kinds <= {int, float} and len(kinds) == 2:
         return [None if value is None else float(value) for value in column]
@@ -48,8 +48,8 @@ def unified(column: list[Any]) -> list[Any]:
     return column
 
 
-def kind_of(name: str, column: list[Any]) -> Any:
-    """Arrow's type where the values do not tell it: tables of different sweeps must fit together."""
+def arrow_type(name: str, column: list[Any]) -> Any:
+    """The Arrow type of a column without values (None: from the values), so that tables of sweeps can be joined."""
     import pyarrow
 
     if any(value is not None for value in column):

@@ -1,4 +1,4 @@
-"""What a worker does with an order, wherever it runs: one cell, from settings to a finished directory."""
+"""Run one job in a worker process, on any executor: one cell, from settings to a finished run directory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from twoclocks.training.errors import DivergedError
 from twoclocks.training.stopping import StoppedError
 
 
-def work(order: dict[str, Any]) -> dict[str, str]:
-    """The outcome in a word: finished, diverged, memory, busy, stopped or failed; and the reason, if there is one."""
+def run_job(job: dict[str, Any]) -> dict[str, str]:
+    """Run a job and return its outcome (finished, diverged, memory, busy, stopped or failed) and the reason, if any."""
     try:
-        settings = build(RunSettings, order["settings"])
-        run(settings, Path(order["out"]), checkpoint_seconds=order["checkpoint_seconds"])
+        settings = build(RunSettings, job["settings"])
+        run(settings, Path(job["out"]), checkpoint_seconds=job["checkpoint_seconds"])
         return {"outcome": "finished"}
     except DivergedError as error:
         return {"outcome": "diverged", "reason": str(error)}

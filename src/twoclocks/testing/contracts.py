@@ -13,7 +13,7 @@ from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
 from twoclocks.models.base import ModelSettings
 from twoclocks.objectives.base import Objective, sample
-from twoclocks.rules.base import TRIABLE, Rule, all_pieces, in_range
+from twoclocks.rules.base import MOST_TRIED, Rule, all_parts_valid, in_range
 from twoclocks.testing.capabilities import check_capabilities
 
 TRIED, FEW = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
@@ -37,7 +37,7 @@ def check_rule(rule: Rule) -> None:
     assert 1 <= rule.support() <= rule.count(), (
         f"support() {rule.support()} must lie between 1 and count() {rule.count()}"
     )
-    if not rule.only_a_sample:
+    if not rule.is_corpus:
         assert math.isclose(rule.copy_chance(1), 1 / rule.support()), "copy_chance(1) must be 1 / support()"
     assert all(name and isinstance(at, int) and at > 0 for name, at in rule.milestones().items()), (
         "milestones() must say a whole number above 0 for every name"
@@ -45,7 +45,7 @@ def check_rule(rule: Rule) -> None:
     check_partition(rule)
     if rule.symbols ** math.prod(rule.shape) <= TRIED:
         check_by_trying_all(rule)
-    listable = type(rule).members is not Rule.members or rule.symbols ** math.prod(rule.shape) <= TRIABLE
+    listable = type(rule).members is not Rule.members or rule.symbols ** math.prod(rule.shape) <= MOST_TRIED
     if rule.support() <= FEW and listable:
         check_list(rule)
     check_sets(rule)
@@ -87,7 +87,7 @@ def check_by_trying_all(rule: Rule) -> None:
     """Count and chances against all arrays of symbols."""
     every = torch.cartesian_prod(*[torch.arange(rule.symbols)] * math.prod(rule.shape)).reshape(-1, *rule.shape)
     valid = rule.is_valid(every)
-    assert torch.equal(valid, all_pieces(rule.parts_valid(every))), "is_valid must say what parts_valid says"
+    assert torch.equal(valid, all_parts_valid(rule.parts_valid(every))), "is_valid must say what parts_valid says"
     assert int(valid.sum()) == rule.count(), f"count() is {rule.count()}, enumeration finds {int(valid.sum())}"
     assert math.isclose(rule.chance(), float(valid.double().mean()), rel_tol=1e-9)
     for kind, pieces in rule.parts_valid(every).items():

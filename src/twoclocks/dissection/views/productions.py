@@ -24,7 +24,7 @@ from twoclocks.dissection.truth import FEWEST, Truth, truth_of, without
 from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View, plain
 from twoclocks.rules.base import RULES
 from twoclocks.rules.rhm import RandomHierarchy
-from twoclocks.rules.usage import nodes_used, productions_of, usage_counts, usage_moments
+from twoclocks.rules.usage import nodes_used, production_count, usage_counts, usage_moments
 from twoclocks.runs.settings import RunSettings
 
 MOST = 2048  # productions of which all pairs are compared
@@ -179,8 +179,10 @@ class Productions(View):
         rule = settings.rule
         if not isinstance(rule, RandomHierarchy):
             return f"rule {RULES.name_of(rule)} has no productions; this view needs a grammar (rhm)"
-        if productions_of(rule) > MOST:
-            return f"the grammar has {productions_of(rule):,} productions; all pairs of more than {MOST:,} are too many"
+        if production_count(rule) > MOST:
+            return (
+                f"the grammar has {production_count(rule):,} productions; all pairs of more than {MOST:,} are too many"
+            )
         if self.only_new and settings.data.n >= rule.count():
             return "the training set holds every valid string, so none is new; leave only_new out"
         return None

@@ -1,4 +1,4 @@
-"""P2, "Bigger isn't always memorizing": a recipe a claim."""
+"""P2, "Bigger isn't always memorizing": one recipe per claim."""
 
 import sys
 

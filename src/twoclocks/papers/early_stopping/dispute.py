@@ -1,4 +1,4 @@
-"""The dispute: does τ_mem follow steps (P2), or steps·batch/N (P1)? A sweep over batch size at fixed N says.
+"""Where the papers disagree: does τ_mem scale with steps (P2) or with steps·batch/N (P1)? Tested by the batch size.
 
 τ ∝ batch^power at fixed N and learning rate: power 0 is P2's answer, −1 is P1's.
 """
@@ -11,12 +11,12 @@ from typing import ClassVar
 from twoclocks.analysis.batches import batch_law
 from twoclocks.core.errors import UserError
 from twoclocks.papers.early_stopping.grammar import grammar_run
-from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.runs import Run, RunSettings, load_settings
 
 
 class Dispute(Recipe):
-    """Runs that differ in their batch alone; ``steps`` gives how long each lasts, by batch."""
+    """Runs that differ only in their batch size; ``steps`` gives the number of steps for each batch size."""
 
     paper: ClassVar[str] = "P1: τ_mem follows steps·batch/N; P2: τ_mem does not depend on the batch"
     criterion: ClassVar[str] = (
@@ -25,14 +25,14 @@ class Dispute(Recipe):
     )
     steps: ClassVar[dict[int, int]]
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         onsets = {one.settings.training.batch: one.clocks().memory for one in runs.values()}
         words = ", ".join(f"batch {batch}: {onset}" for batch, onset in onsets.items())
         try:
             law = batch_law(list(runs.values()))
         except UserError as error:
             return Measurement("unfinished", f"{words}; {error}", {})
-        # What is to be reproduced is an answer; "neither" leaves both papers unsupported here.
+        # The claim is reproduced if one of the papers is right; "neither" supports none of them.
         verdict: Verdict = "not reproduced" if law.answer == "neither" else "reproduced"
         if len(runs) < len(self.steps):
             verdict = "unfinished"
@@ -79,7 +79,8 @@ class GPTDispute(Dispute):
 
 
 def parity_runs(preset: str, device: str, n: int, steps: Mapping[int, int]) -> dict[str, RunSettings]:
-    evaluation = {"evaluations": 45, "first": 30, **LEAN}
+    """Settings of one run per batch size, by label."""
+    evaluation = {"evaluations": 45, "first": 30, **NO_WEIGHTS}
     return {
         f"{preset.removeprefix('p1-')}-n{n}-b{batch}": load_settings(
             preset,

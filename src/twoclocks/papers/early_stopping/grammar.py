@@ -1,7 +1,7 @@
-"""P2 on the Random Hierarchy Model: B1, B2, B7 over sizes (Fig. 4), B3 by layers (Fig. 5a), B5 by rules (Fig. 14).
+"""P2's claims on the Random Hierarchy Model (RHM): B1, B2, B7 (Fig. 4), B3 on layers (Fig. 5a), B5 on rules (Fig. 14).
 
-The runs have width 512 in place of 8,192, and a batch of 128 in place of 32: in μP the width does not change the best
-rate, and four grammars fit into minutes.
+The runs have width 512 instead of 8,192, and a batch of 128 instead of 32: in μP the best learning rate does not depend
+on the width, and four runs then take minutes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from twoclocks.core.errors import UserError
 from twoclocks.dissection import dissect_run
 from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.views.productions import ProductionsInfo
-from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.rhm import RandomHierarchy
 from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS = {256: 6_000, 1024: 28_000, 4096: 140_000, 16384: 210_000}
 DEEP_STEPS = 60_000
-GAP = 0.3  # nats a token: losses of different rows differ by chance by a tenth of a nat
+GAP = 0.3  # nats per token; losses of different rows differ by about 0.1 nats by chance
 REDUCED: dict[str, Any] = {
     "model.width": 512,
     "training.batch": 128,
@@ -34,13 +34,13 @@ REDUCED: dict[str, Any] = {
 
 
 def grammar_run(preset: str, device: str, steps: int, **more: Any) -> RunSettings:
-    """A run of reduced width that reads its clocks as the paper does."""
+    """Settings of a run of reduced width, with the paper's definition of the clocks."""
     evaluation = {
         "samples": 1024,
         "evaluations": 40,
         "first": 50,
         "loss_rows": 2048,
-        **LEAN,
+        **NO_WEIGHTS,
         **more.pop("evaluation", {}),
     }
     shared = {"training.steps": steps, "training.device": device, "clocks": AS_PRINTED, "evaluation": evaluation}
@@ -48,12 +48,13 @@ def grammar_run(preset: str, device: str, steps: int, **more: Any) -> RunSetting
 
 
 def clocks_of(run: Run) -> Clocks:
-    """The clocks with thresholds that fit a grammar: copies above chance, which is 6% at the largest size."""
+    """The clocks of a run with a memory threshold above chance, which is 6% at the largest size."""
     chosen = replace(run.settings.clocks, gap_threshold=GAP, above_chance=True)
     return chosen.read(run.series(), run.copy_chance, changes=False)
 
 
 def sized_run(device: str, n: int, part: int = 0) -> RunSettings:
+    """Settings of a run on the grammar (16, 4, 3, 2) with n strings."""
     change = {"data.n": n, "data.part": part}
     return grammar_run("p2-rhm-l3", device, STEPS[n], evaluation={"keep_weights": 16}, **change)
 
@@ -71,9 +72,9 @@ class Sizes(Recipe):
     def settings(self, device: str) -> dict[str, RunSettings]:
         return {f"rhm-l3-n{n}": sized_run(device, n) for n in STEPS}
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         clocks = {one.settings.data.n: clocks_of(one) for one in runs.values()}
-        words = [
+        lines = [
             f"P={n:,}: τ_rule {one.rule}, τ_mem {one.memory}, loss gap {GAP} {one.gap}, window {one}"
             for n, one in clocks.items()
         ]
@@ -81,19 +82,19 @@ class Sizes(Recipe):
         try:
             law = fit_law(list(clocks), [one.memory for one in clocks.values()])
         except UserError as error:
-            return Measurement("unfinished", f"{'; '.join(words)}; {error}", values)
+            return Measurement("unfinished", f"{'; '.join(lines)}; {error}", values)
         low, high = law.alpha_ci
         values["law"] = law.as_json()
         rule = next(iter(runs.values())).settings.rule
         assert isinstance(rule, RandomHierarchy)
         enough = rule.sample_complexity(rule.depth)
-        kept = all(one.verdict == ("open" if n >= enough else "empty") for n, one in clocks.items())
+        windows = all(one.verdict == ("open" if n >= enough else "empty") for n, one in clocks.items())
         linear = low >= 0.7 and high <= 1.3
         verdict: Verdict = (
-            "unfinished" if len(runs) < len(STEPS) else "reproduced" if kept and linear else "not reproduced"
+            "unfinished" if len(runs) < len(STEPS) else "reproduced" if windows and linear else "not reproduced"
         )
         fit = f"τ_mem = {law.a:.3g}·P^{law.alpha:.2f} (95%: {low:.2f} to {high:.2f})"
-        return Measurement(verdict, f"{fit}; {'; '.join(words)} (1 seed)", values)
+        return Measurement(verdict, f"{fit}; {'; '.join(lines)} (1 seed)", values)
 
 
 @RECIPES.register("p2-rhm-productions")
@@ -111,7 +112,7 @@ class Productions(Recipe):
         label = "rhm-l3-n16384"
         return {label: Sizes().settings(device)[label]}
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         (one,) = runs.values()
         found = dissect_run(one, choose_views(["productions"], {})).infos["productions"]
         assert isinstance(found, ProductionsInfo)
@@ -134,10 +135,10 @@ class Layers(Recipe):
     )
 
     def settings(self, device: str) -> dict[str, RunSettings]:
-        # Deeper: at 0.05 layers that were learned are lost again.
+        # A deeper grammar needs a smaller rate: at 0.05, layers that were learned are lost again.
         return {"rhm-l5": grammar_run("p2-rhm-l5", device, DEEP_STEPS, **{"training.learning_rate": 0.02})}
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         (one,) = runs.values()
         clocks = clocks_of(one)
         layers = list(clocks.parts.values())  # from the leaves up

@@ -1,4 +1,4 @@
-"""The kernel laboratory at a glance (P2 Figs. 16–19): τ_gap against P, σ and batch, beside what the kernel predicts."""
+"""Figure of the kernel experiments (P2 Figs. 16–19): τ_gap against P, σ and batch, with the kernel's prediction."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.report.laws import draw_interval
 from twoclocks.report.theme import light, style
 
-AXES = {"size": "training points P", "noise": "noise σ", "batch": "batch"}  # a panel each
+AXES = {"size": "training points P", "noise": "noise σ", "batch": "batch"}  # one panel per entry
 CLAIMED = {"size": "∝ P", "noise": "∝ 1/σ", "batch": "independent"}
 SERIES = {"ntk": ("NTK", "rule", "o"), "mean_field": ("mean-field", "memory", "s"), "adam": ("NTK, Adam", "new", "^")}
 
 
 @dataclass(frozen=True)
-class Series:
-    """One sweep: where, when, and the power that fits."""
+class OnsetSeries:
+    """Onsets along one axis of the figure, and the fitted power."""
 
     name: str
     kind: str  # ntk, mean_field or adam
@@ -28,7 +28,7 @@ class Series:
 
     @property
     def fit(self) -> tuple[list[float], list[float]] | None:
-        """The ends of the fitted line."""
+        """The two ends of the fitted line; None without a fit."""
         if self.power is None:
             return None
         ends = [min(self.places), max(self.places)]
@@ -36,6 +36,7 @@ class Series:
 
     @property
     def label(self) -> str:
+        """Name and fitted power, for the legend."""
         if self.power is None:
             return self.name
         _, power, low, high = self.power
@@ -45,15 +46,15 @@ class Series:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """All that the figure shows: the series of each panel."""
+    """The data of the figure: the series of each panel."""
 
-    panels: Mapping[str, tuple[Series, ...]]
+    panels: Mapping[str, tuple[OnsetSeries, ...]]
     caption: str
 
 
 def kernel_data(result: Mapping[str, Any]) -> KernelInfo:
-    """From the result of the recipe p2-kernel, whole or so far."""
-    panels: dict[str, list[Series]] = {kind: [] for kind in AXES}
+    """Data of the figure from the result of the recipe p2-kernel, which may be unfinished."""
+    panels: dict[str, list[OnsetSeries]] = {kind: [] for kind in AXES}
     for name, sweep in result["values"]["sweeps"].items():
         kind, _, panel = name.rpartition("-")
         if sweep["places"]:
@@ -61,10 +62,11 @@ def kernel_data(result: Mapping[str, Any]) -> KernelInfo:
     return KernelInfo({kind: tuple(found) for kind, found in panels.items()}, result["measured"])
 
 
-def series_of(kind: str, sweep: Mapping[str, Any]) -> Series:
+def series_of(kind: str, sweep: Mapping[str, Any]) -> OnsetSeries:
+    """One series from its JSON form."""
     fitted = sweep["power"]
     ends = () if fitted is None else tuple(float("nan") if end is None else end for end in fitted["interval"])
-    return Series(
+    return OnsetSeries(
         name=f"{SERIES[kind][0]}, rate {'/'.join(f'{rate:g}' for rate in sweep['rates'])}",
         kind=kind,
         places=tuple(sweep["places"]),
@@ -75,7 +77,7 @@ def series_of(kind: str, sweep: Mapping[str, Any]) -> Series:
 
 
 def draw_kernel(info: KernelInfo, width: float = 10.2) -> Any:
-    """Three panels; points are measured, dashes fitted, the grey line predicted without a free parameter."""
+    """Draw three panels: points are measured, dashed lines fitted, grey lines predicted without free parameters."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -88,7 +90,8 @@ def draw_kernel(info: KernelInfo, width: float = 10.2) -> Any:
         return figure
 
 
-def draw_panel(axis: Any, kind: str, found: tuple[Series, ...]) -> None:
+def draw_panel(axis: Any, kind: str, found: tuple[OnsetSeries, ...]) -> None:
+    """Draw the series of one panel."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     for series in found:

@@ -1,4 +1,4 @@
-"""B6 on a grammar: Adam and gradient descent at their largest stable rates (P2 Fig. 15)."""
+"""Claim B6 on a grammar: Adam and SGD at their largest stable learning rates (P2 Fig. 15)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START = {"adam": 0.1, "sgd": 0.3}  # where the search begins
 
 @RECIPES.register("p2-rhm-optimizers")
 class Optimizers(Recipe):
-    """D3PM on the grammar (24, 12, 3, 3), 2,048 strings; the rates are found by a search before the runs."""
+    """D3PM on the grammar (24, 12, 3, 3), 2,048 strings; the learning rates are searched for before the runs."""
 
     claim: ClassVar[str] = "B6 (optimizer, RHM)"
     paper: ClassVar[str] = "Adam and SGD at their largest stable rates memorize after about the same number of steps"
@@ -37,7 +37,7 @@ class Optimizers(Recipe):
         found = largest_stable_rate(settings, steps=self.trial_steps, seeds=1, factor=1.5)
         return replace(settings, training=replace(settings.training, learning_rate=found.largest))
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         memory = {label: one.clocks().memory for label, one in runs.items()}
         rates = {label: one.settings.training.learning_rate for label, one in runs.items()}
         words = ", ".join(f"{label} at rate {rates[label]:.3g}: τ_mem {onset}" for label, onset in memory.items())
@@ -55,7 +55,7 @@ class Optimizers(Recipe):
 
 @RECIPES.register("p2-rhm-optimizers-small")
 class SmallOptimizers(Optimizers):
-    """The same question on the grammar (16, 4, 3, 2), 256 strings, width 128: for a CPU."""
+    """A smaller form for a CPU: the grammar (16, 4, 3, 2), 256 strings, width 128."""
 
     steps: ClassVar[Mapping[str, int]] = {"adam": 12_000, "sgd": 30_000}
     change: ClassVar[Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""The largest learning rate at which training still converges, found by search: P2 compares optimizers at it."""
+"""Search for the largest learning rate at which training converges; P2 compares optimizers at this rate."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from twoclocks.runs.columns import LOSS_TRAIN
 from twoclocks.runs.settings import RunSettings
 from twoclocks.training.errors import DivergedError
 
-WINDOWS = 8  # into which a trial is divided, with a look at the end of each
-TOLERANCE = 0.05  # by which the last loss may lie above the lowest
-STRIDE = 4.0  # between rates until one converges and one does not
+WINDOWS = 8  # parts of a trial; the loss is measured at the end of each
+TOLERANCE = 0.05  # the last loss may be higher than the lowest by this share
+STRIDE = 4.0  # factor between rates, until one converges and one does not
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One rate, tried with several seeds."""
+    """The outcome of one learning rate, tried with several seeds."""
 
     rate: float
     converges: bool
-    losses: tuple[float, ...]  # at the end, one a seed; infinite where training diverged
+    losses: tuple[float, ...]  # at the end, one per seed; infinite where training diverged
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def largest_stable_rate(
 ) -> StableRate:
     """Search around ``training.learning_rate`` until a rate that converges and one that does not lie ``factor`` apart.
 
-    A rate converges if for every seed the loss on training rows stays finite and ends, after ``steps`` steps, at most
-    5% above its lowest look, the one before the first step included: a network that is trained to pieces and lies still
-    has not converged, a rate too small to be seen has.
+    A rate converges if, for every seed, the loss on training rows stays finite and ends, after ``steps`` steps, at most
+    5% above its lowest measurement, including the one before the first step. So a network that was destroyed by large
+    steps has not converged, even if its loss is constant; a rate so small that nothing changes has.
     """
     if not factor > 1:
         raise SettingError("factor", factor, "use a number above 1, such as 1.25")
@@ -66,7 +66,7 @@ def largest_stable_rate(
     trials: list[Trial] = []
 
     def converges(rate: float) -> bool:
-        trials.append(attempt(settings, rate, steps, seeds))
+        trials.append(try_rate(settings, rate, steps, seeds))
         report(trials[-1])
         return trials[-1].converges
 
@@ -87,20 +87,21 @@ def largest_stable_rate(
     return StableRate(good, bad, tuple(trials))
 
 
-def attempt(settings: RunSettings, rate: float, steps: int, seeds: int) -> Trial:
+def try_rate(settings: RunSettings, rate: float, steps: int, seeds: int) -> Trial:
+    """Train with a learning rate and several seeds, and decide if it converges."""
     losses = [window_losses(settings, rate, steps, settings.training.seed + seed) for seed in range(seeds)]
     settled = all(one[-1] <= (1 + TOLERANCE) * min(one) for one in losses)
     return Trial(rate, settled and all(math.isfinite(one[-1]) for one in losses), tuple(one[-1] for one in losses))
 
 
 def window_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> list[float]:
-    """Losses on training rows at the start and at the ends of the windows; infinite from where training diverged."""
+    """Losses on training rows at the start and at the end of each window; infinite after training diverged."""
     ends = tuple(round(steps * k / WINDOWS) for k in range(WINDOWS + 1))
     training = replace(settings.training, learning_rate=rate, steps=steps, seed=seed)
     evaluation = replace(settings.evaluation, steps=ends)
     experiment = Experiment(replace(settings, training=training, evaluation=evaluation))
     found: list[float] = []
-    # Always with the same noise: losses of different batches scatter more than rates differ.
+    # With the same noise every time: losses of different batches vary more than those of different rates.
     with suppress(DivergedError, FloatingPointError):
         experiment.train(lambda step, loss: found.append(experiment.losses()[LOSS_TRAIN]))
     return found + [math.inf] * (len(ends) - len(found))

@@ -1,4 +1,4 @@
-"""B4: models trained on disjoint data agree until they copy (P2 Figs. 3 and 5b), for a grammar and for parity."""
+"""Claim B4: models trained on disjoint data agree until they copy (P2 Figs. 3 and 5b), on a grammar and on parity."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Any, ClassVar
 
 from twoclocks.analysis import compare_twins
 from twoclocks.papers.early_stopping.grammar import sized_run
-from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.runs import Run, RunSettings, load_settings
 
 
 class Twins(Recipe):
-    """Two runs that differ in nothing but their data, part 0 and part 1."""
+    """Two runs that differ only in their training data, part 0 and part 1."""
 
     claim: ClassVar[str] = "B4"
-    criterion: ClassVar[str] = "what is compared parts, and surely not before the first of both τ_mem begins"
+    criterion: ClassVar[str] = (
+        "the models come to disagree, and not before the first of both τ_mem, at the intervals' confidence"
+    )
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         if len(runs) < 2:
             return Measurement("unfinished", "one of two runs", {})
         first, second = runs.values()
@@ -26,12 +28,12 @@ class Twins(Recipe):
         memory = [one.memory for one in info.clocks if one is not None]
         parting = found.parting
         values: dict[str, Any] = info.numbers()
-        words = " ".join(info.sample_sentences() if info.outputs is None else info.output_sentences(info.outputs))
+        sentence = " ".join(info.sample_sentences() if info.outputs is None else info.output_sentences(info.outputs))
         if parting is None or not all(one.seen for one in memory):
-            return Measurement("unfinished", words, values)
-        kept = parting.seen and parting.upper > min(one.lower for one in memory)
-        verdict: Verdict = "reproduced" if kept else "not reproduced"
-        return Measurement(verdict, f"{words} (1 seed)", values)
+            return Measurement("unfinished", sentence, values)
+        holds = parting.seen and parting.upper > min(one.lower for one in memory)
+        verdict: Verdict = "reproduced" if holds else "not reproduced"
+        return Measurement(verdict, f"{sentence} (1 seed)", values)
 
 
 @RECIPES.register("p2-twins-rhm")
@@ -57,7 +59,7 @@ class ParityTwins(Twins):
             "data.n": 64,
             "clocks": AS_PRINTED,
             "training": {"steps": 14_000, "device": device},
-            "evaluation": {"evaluations": 45, "first": 50, **LEAN},
+            "evaluation": {"evaluations": 45, "first": 50, **NO_WEIGHTS},
         }
         return {
             f"dit-nano-g2-n64-part{part}": load_settings("p1-dit-nano", {**change, "data.part": part})

@@ -1,4 +1,4 @@
-"""P1, "The two clocks and the innovation window": a recipe a claim."""
+"""P1, "The two clocks and the innovation window": one recipe per claim."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A6 for the autoregressive model: τ_mem = a·N^α with α near 1 (P1 Table 4, GPT-mini)."""
+"""Claim A6 for the autoregressive model: τ_mem = a·N^α with α near 1 (P1 Table 4, GPT-mini)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from twoclocks.clocks import fit_law
 from twoclocks.core.errors import UserError
-from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.runs import Run, RunSettings, load_settings
 
 SIZES = (256, 512, 1024, 2048)
@@ -30,12 +30,12 @@ class GPTLaw(Recipe):
                 "data": {"n": n},
                 "clocks": AS_PRINTED,
                 "training": {"steps": steps, "device": device},
-                "evaluation": {"evaluations": 60, "first": 20, **LEAN},
+                "evaluation": {"evaluations": 60, "first": 20, **NO_WEIGHTS},
             }
             runs[f"gpt-mini-g3-n{n}"] = load_settings("p1-gpt-mini", change)
         return runs
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         sizes = [run.settings.data.n for run in runs.values()]
         onsets = [run.clocks().memory for run in runs.values()]
         try:

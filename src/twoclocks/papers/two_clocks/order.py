@@ -1,4 +1,4 @@
-"""A1: in one diffusion run the model learns the cube, then the rule, then the training set (P1 Fig. 2B)."""
+"""Claim A1: in one diffusion run the model learns the cube, then the rule, then the training set (P1 Fig. 2B)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from twoclocks.clocks import onset
 from twoclocks.evaluation import Invalid, SampleAccuracy
-from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS = 30_000
@@ -17,7 +17,7 @@ STEPS = 30_000
 
 @RECIPES.register("p1-order")
 class Order(Recipe):
-    """DiT-mini, 36 bits in groups of 3, at the size N = 256 at which memory comes early."""
+    """DiT-mini on 36 bits in groups of 3 with N = 256, where memory begins early."""
 
     claim: ClassVar[str] = "A1"
     paper: ClassVar[str] = "one DiT run: cube, then rule, then memory, with a dip of rule accuracy at τ_mem"
@@ -28,11 +28,11 @@ class Order(Recipe):
             "data": {"n": 256},
             "clocks": AS_PRINTED,
             "training": {"steps": STEPS, "device": device},
-            "evaluation": {"evaluations": 45, "first": 30, **LEAN},
+            "evaluation": {"evaluations": 45, "first": 30, **NO_WEIGHTS},
         }
         return {"dit-mini-g3-n256": load_settings("p1-dit-mini", change)}
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         (run,) = runs.values()
         columns, series, clocks = run.metrics(), run.series(), run.clocks()
         on_cube = np.asarray(series.trials) - np.asarray(run.hits(Invalid.column(0.5)))

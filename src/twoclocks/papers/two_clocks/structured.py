@@ -1,4 +1,4 @@
-"""A18: in Latin squares and Sudoku the rows are learned before the columns, rows alone at once (P1 Figs. 22 and 23)."""
+"""Claim A18: in Latin squares and Sudoku, rows are learned before columns; rows alone, early (P1 Figs. 22 and 23)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.clocks import Onset, onset
-from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
+from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.runs import Run, RunSettings, load_settings
 
 STEPS, SAMPLES, THRESHOLD, SOON = 60_000, 1_024, 0.85, 1_000
@@ -34,7 +34,7 @@ class Structured(Recipe):
             "data": {"n": SAMPLES},
             "clocks": AS_PRINTED,
             "training": {"steps": STEPS, "device": device},
-            "evaluation": {"evaluations": 45, "first": 50, **LEAN},
+            "evaluation": {"evaluations": 45, "first": 50, **NO_WEIGHTS},
         }
         runs = {}
         for name in ("latin", "sudoku"):
@@ -43,7 +43,7 @@ class Structured(Recipe):
         short = {**shared, "training": {"steps": 3_000, "device": device}}
         return {ROWS_ALONE: load_settings("p1-dit-row-latin", short), **runs}
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         rows = {label: part_onset(run, "row") for label, run in runs.items()}
         columns = {label: part_onset(run, "column") for label, run in runs.items() if label != ROWS_ALONE}
         whole = {label: run.clocks().rule for label, run in runs.items()}
@@ -58,10 +58,10 @@ class Structured(Recipe):
             }
             for label in runs
         }
-        # A clock that did not strike leaves its lower end: columns that never come still come later.
+        # A right-censored onset has a lower end: columns that are never learned count as later.
         ordered = all(rows[label].upper <= columns[label].lower for label in columns)
         soon = ROWS_ALONE in runs and whole[ROWS_ALONE].upper <= SOON
-        # Where neither has come the run was too short: it says nothing about their order.
+        # Where neither onset was reached the run was too short, and the order is unknown.
         undecided = any({rows[label].status, columns[label].status} == {"right-censored"} for label in columns)
         complete = len(runs) == 1 + 2 * len(ENCODINGS) and not undecided
         verdict: Verdict = "unfinished" if not complete else "reproduced" if ordered and soon else "not reproduced"
@@ -69,7 +69,7 @@ class Structured(Recipe):
 
 
 def part_onset(run: Run, kind: str) -> Onset:
-    """When most pieces of one kind became valid."""
+    """The onset at which most pieces of one kind are valid."""
     series = run.series()
     assert series.parts is not None
     hits = np.rint(series.parts[kind])

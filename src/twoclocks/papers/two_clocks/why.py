@@ -1,6 +1,6 @@
-"""A11–A16: what P1 sees when it takes a run apart (§4, C.4, C.5), each claim judged on its own view.
+"""Claims A11–A16, on the analysis of one run (P1 §4, C.4, C.5); each recipe uses one view of the dissection.
 
-All recipes share two runs; with the same ``--work`` folder they are trained once.
+All recipes share two runs; with the same ``--work`` folder these are trained once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from twoclocks.runs import Run, RunSettings, load_settings
 
 SAMPLES, BAND = 1_024, (0.2, 2.0)
 LENGTHS = {"p1-dit-mini": 150_000, "p1-gpt-mini": 12_000}  # steps well past τ_mem
-EVEN = (0.4, 0.6)  # half-widths of a basin that reaches half-way
+EVEN = (0.4, 0.6)  # half-widths of a basin whose border lies halfway between the two samples
 
 
 class Why(Recipe):
-    """DiT-mini, 36 bits in groups of 3, N = 1,024, with 60 checkpoints kept."""
+    """Base class: DiT-mini on 36 bits in groups of 3, N = 1,024, with weights at 60 evaluations."""
 
     preset: ClassVar[str] = "p1-dit-mini"
     view: ClassVar[str]
@@ -36,7 +36,7 @@ class Why(Recipe):
         }
         return {f"{self.preset}-n{SAMPLES}": load_settings(self.preset, change)}
 
-    def measure(self, runs: Mapping[str, Run]) -> Measurement:
+    def measure_claim(self, runs: Mapping[str, Run]) -> Measurement:
         (run,) = runs.values()
         info = dissect_run(run, [self.view]).infos[self.view]
         holds, words = self.judge(info)
@@ -45,16 +45,16 @@ class Why(Recipe):
 
     @abstractmethod
     def judge(self, info: Any) -> tuple[bool, str]:
-        """Whether the claim holds, and what was seen."""
+        """Whether the claim holds, and a sentence with the numbers."""
 
 
 def at_step(info: Info, step: float) -> int:
-    """Index of the moment that is nearest to a step."""
+    """Index of the checkpoint that is nearest to a step."""
     return int(np.abs(np.log(np.maximum(info.steps, 1) / max(step, 1.0))).argmin())
 
 
 def in_window(info: Info) -> int | None:
-    """Index of the moment in the middle of the innovation window."""
+    """Index of the checkpoint in the middle of the innovation window; None if there is no window."""
     if info.clocks is None or info.clocks.window is None:
         return None
     return at_step(info, float(np.sqrt(info.clocks.window[0] * min(info.clocks.window[1], info.steps[-1]))))
@@ -62,6 +62,8 @@ def in_window(info: Info) -> int | None:
 
 @RECIPES.register("p1-why-groups")
 class Recombination(Why):
+    """Claim A11: new samples recombine known groups."""
+
     claim: ClassVar[str] = "A11"
     paper: ClassVar[str] = "novelty is recombination: groups are copied, samples are new"
     criterion: ClassVar[str] = (
@@ -72,7 +74,7 @@ class Recombination(Why):
     def judge(self, info: Any) -> tuple[bool, str]:
         at = in_window(info)
         if at is None:
-            return False, "the window is not surely open"
+            return False, "the window is not open with confidence"
         groups, chance = info.seen[at, 0], info.chance_seen[0, 0]
         whole, whole_chance = info.block_seen[at, -1], info.chance_block[0, -1]
         words = (
@@ -84,9 +86,13 @@ class Recombination(Why):
 
 @RECIPES.register("p1-why-raster")
 class Sticky(Why):
+    """Claim A12: copies persist, invalid samples do not."""
+
     claim: ClassVar[str] = "A12"
     paper: ClassVar[str] = "memorized is sticky, rule error is transient"
-    criterion: ClassVar[str] = "late, a copy surely stays more often than a broken rule"
+    criterion: ClassVar[str] = (
+        "in the last phase, a copy stays more often than an invalid sample (95% intervals do not overlap)"
+    )
     view: ClassVar[str] = "raster"
 
     def judge(self, info: Any) -> tuple[bool, str]:
@@ -101,9 +107,13 @@ class Sticky(Why):
 
 @RECIPES.register("p1-why-approach")
 class Nearer(Why):
+    """Claim A13: samples come nearer to training rows before they are copies."""
+
     claim: ClassVar[str] = "A13"
     paper: ClassVar[str] = "samples approach the training set before τ_mem"
-    criterion: ClassVar[str] = "valid and new samples are surely nearer than chance before τ_mem's interval begins"
+    criterion: ClassVar[str] = (
+        "valid and new samples are nearer than chance, with confidence, before τ_mem's interval begins"
+    )
     view: ClassVar[str] = "approach"
 
     def judge(self, info: Any) -> tuple[bool, str]:
@@ -114,9 +124,13 @@ class Nearer(Why):
 
 @RECIPES.register("p1-why-spectrum")
 class LossesFirst(Why):
+    """Claim A14: losses of splits differ before samples do."""
+
     claim: ClassVar[str] = "A14"
     paper: ClassVar[str] = "losses split before samples do, at intermediate σ (0.2–2)"
-    criterion: ClassVar[str] = "both loss clocks surely before the sample clocks; the gap peaks at a σ in the band"
+    criterion: ClassVar[str] = (
+        "intervals of both loss clocks before those of the sample clocks; the gap peaks at a σ in the band"
+    )
     view: ClassVar[str] = "spectrum"
 
     def judge(self, info: Any) -> tuple[bool, str]:
@@ -133,18 +147,20 @@ class LossesFirst(Why):
 
 @RECIPES.register("p1-why-basin")
 class Basins(Why):
+    """Claim A15: the basin of attraction of a training sample grows."""
+
     claim: ClassVar[str] = "A15"
     paper: ClassVar[str] = "basins: symmetric, then rule-valid ones grow, then the training sample's"
     criterion: ClassVar[str] = (
-        "half-widths: both even before the rule; in the window even towards valid and surely wider towards "
-        "rule-breaking neighbours; at the end surely wider towards valid ones"
+        "half-widths: both even before the rule; in the window even towards valid and wider, with confidence, towards "
+        "rule-breaking neighbours; at the end wider, with confidence, towards valid ones"
     )
     view: ClassVar[str] = "basin"
 
     def judge(self, info: Any) -> tuple[bool, str]:
         middle = in_window(info)
         if middle is None:
-            return False, "the window is not surely open"
+            return False, "the window is not open with confidence"
         early, late, level = at_step(info, info.clocks.rule.lower / 4), len(info.steps) - 1, info.level
         broken, unseen = LINES.index("rule-breaking"), LINES.index("valid, unseen")
 
@@ -166,7 +182,7 @@ class Basins(Why):
 
 @RECIPES.register("p1-why-positions")
 class Positions(Why):
-    """GPT-mini on the same data."""
+    """Claim A16: GPT-mini on the same data."""
 
     claim: ClassVar[str] = "A16"
     paper: ClassVar[str] = "GPT: the last bit of a group falls first; memory splits late positions"
