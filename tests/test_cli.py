@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from twoclocks.cli import LISTS, main, with_preset
+from twoclocks.cli import LISTS, main, parse_arguments
 from twoclocks.runs import Experiment, Run, load_settings
 
 FAST = [
@@ -22,9 +22,9 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "unknown key": (["--training.learning_rat", "1e-3"], ["training.learning_rat", "did you mean 'learning_rate'"]),
     "unknown section": (["--trainin.steps", "5"], ["trainin", "did you mean 'training'"]),
     "unknown component": (["--rule.name", "party"], ["rule.name", "'party'", "did you mean 'parity'"]),
-    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "use a number"]),
+    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "use a float"]),
     "quoted number": (["--data.n", "'24'"], ["data.n", "'24'", "without quotes"]),
-    "fraction for a count": (["--data.n", "24.5"], ["data.n", "24.5", "whole number"]),
+    "fraction for a count": (["--data.n", "24.5"], ["data.n", "24.5", "integer"]),
     "learning rate zero": (["--training.learning_rate", "0"], ["training.learning_rate", "0", "above 0"]),
     "learning rate negative": (["--training.learning_rate", "-1e-3"], ["training.learning_rate", "-0.001", "above 0"]),
     "learning rate nan": (["--training.learning_rate", ".nan"], ["training.learning_rate", "nan", "finite"]),
@@ -58,7 +58,10 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     ),
     "no quantization": (["--evaluation.quantization", "[]"], ["evaluation.quantization", "[]", "at least one"]),
     "one step, not a list": (["--evaluation.steps", "5"], ["evaluation.steps", "5", "list"]),
-    "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not there", "cpu"]),
+    "no such device": (
+        ["--training.device", "cuda:9"],
+        ["training.device", "'cuda:9'", "is not available; available: cpu"],
+    ),
     "nonsense device": (["--training.device", "toaster"], ["training.device", "'toaster'", "cpu"]),
     "name is a path": (["--name", "../escape"], ["name", "'../escape'", "not a path"]),
     "model of another kind": (["--model.name", "gpt"], ["model.name", "'gpt'", "denoise images", "dit"]),
@@ -212,10 +215,11 @@ def test_divergence_has_its_own_exit_code(work: Path, capsys: pytest.CaptureFixt
 def test_a_preset_may_stand_anywhere() -> None:
     settings = ["--rule.name", "sudoku", "--json"]
     for place in (0, 2, 3):
-        words = [*settings[:place], "demo-gpt", *settings[place:]]
-        assert with_preset(["run", *words]) == ["run", "demo-gpt", *settings]
-    assert with_preset(["run", "--data.n=5"]) == ["run", "", "--data.n=5"]
-    assert with_preset(["list", "rules"]) == ["list", "rules"]
+        asked = parse_arguments(["run", *settings[:place], "demo-gpt", *settings[place:]])
+        assert (asked.preset, asked.overrides, asked.json) == ("demo-gpt", {"rule": {"name": "sudoku"}}, True)
+    asked = parse_arguments(["run", "--data.n=5"])
+    assert asked.preset is None and asked.overrides == {"data": {"n": 5}}
+    assert parse_arguments(["list", "rules"]).kind == "rules"
 
 
 def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_description() -> None:
@@ -238,7 +242,7 @@ def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_descripti
             ["run", "--encoding.zero_mean", "true"],
             "encoding.name: it is missing; name the encoding too",
         ),
-        (["run", "--encoding", "scalar", "--encoding.zero_mean", "true"], "Nothing can be set here"),
+        (["run", "--encoding", "scalar", "--encoding.zero_mean", "true"], "nothing can be set here"),
         (["run", "--rule.name", "sudoku", "--encoding", "sign"], "use scalar or one_hot"),
         (
             ["run", "demo-gpt", "--rule.name", "sudoku", "--encoding", "one_hot"],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from twoclocks import cli, commands
-from twoclocks.cli import with_preset
+from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.core.config import build
 from twoclocks.report.listing import list_rows
@@ -138,8 +138,8 @@ def test_commands_of_the_rules_page_are_valid() -> None:
     for line in block.strip().split("\n"):
         words = shlex.split(line, comments=True)
         assert words[:2] == ["twoclocks", "run"]
-        preset, *rest = with_preset(words[1:])[1:]
-        load_settings(preset or None, rest)
+        asked = parse_arguments(words[1:])
+        load_settings(asked.preset, asked.overrides)
 
 
 def test_what_the_rules_page_says_of_the_cyclic_generators() -> None:
@@ -179,8 +179,8 @@ def test_laboratory_page_runs_and_says_what_it_prints() -> None:
     assert len(lines) >= 8 and len(yours) == 1
     for line in set(lines) - set(yours):
         words = shlex.split(line, comments=True)
-        preset, *rest = with_preset(words[1:])[1:]
-        load_settings(preset, rest)
+        asked = parse_arguments(words[1:])
+        load_settings(asked.preset, asked.overrides)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

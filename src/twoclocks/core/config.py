@@ -60,7 +60,7 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
 
 @cache
 def type_hints(cls: type) -> dict[str, Any]:
-    """Types of a class's fields, resolved once: a sweep builds thousands of settings."""
+    """Types of a class's fields, resolved once per class, because a sweep builds thousands of settings."""
     return get_type_hints(cls)
 
 
@@ -79,7 +79,7 @@ def check_limits(value: object, item: Field[Any]) -> None:
 
 
 def coerce(value: Any, hint: Any, name: str) -> Any:
-    """``value`` as ``hint`` wants it, without guessing: text is never a number, a fraction never a whole number."""
+    """``value`` converted to the type ``hint``, without guessing: a string is never a number, 0.5 never an integer."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or (isinstance(hint, type) and is_dataclass(hint)):
         return value
@@ -106,7 +106,7 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
 def coerce_plain(value: Any, hint: Any, name: str) -> Any:
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) > sys.float_info.max or value != value:
-            raise SettingError(name, value, "use a finite number")
+            raise SettingError(name, value, "use a finite float")
         return float(value)
     if hint is int and not isinstance(value, bool):
         if isinstance(value, float) and value.is_integer():
@@ -115,10 +115,10 @@ def coerce_plain(value: Any, hint: Any, name: str) -> Any:
             return int(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    names = {int: "an integer", float: "a float", bool: "true or false", str: "a string"}
     numeric = isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit()
-    note = " (it is text; write it without quotes)" if numeric and hint in (int, float) else ""
-    raise SettingError(name, value, f"use {words.get(hint, str(hint))}{note}")
+    note = " (this is a string; write it without quotes)" if numeric and hint in (int, float) else ""
+    raise SettingError(name, value, f"use {names.get(hint, str(hint))}{note}")
 
 
 def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
@@ -131,10 +131,10 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
     required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
     missing = [f"{prefix}{name}" for name in required if name not in mapping]
     if missing:
-        words = "it is missing and has no default; give it a value"
+        problem = "it is missing and has no default; give it a value"
         if len(missing) > 1:
-            words = "they are missing and have no defaults; give them values"
-        raise UserError(f"{', '.join(missing)}: {words}")
+            problem = "they are missing and have no defaults; give them values"
+        raise UserError(f"{', '.join(missing)}: {problem}")
     hints = type_hints(cls)  # type: ignore[arg-type]  # every class can be hashed
     arguments = {
         name: build_field(item, hints[name], mapping[name], f"{prefix}{name}")
@@ -171,7 +171,7 @@ def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
 
 
 def to_mapping(value: Any) -> Any:
-    """The plain form that ``build`` reads back: only dicts, lists, numbers, text and None."""
+    """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None."""
     if is_dataclass(value) and not isinstance(value, type):
         result: dict[str, Any] = {}
         for item in fields(value):
@@ -206,24 +206,24 @@ def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
             rows += describe(hint, key)
             continue
         default = "required" if item.default is MISSING and item.default_factory is MISSING else str(item.default)
-        rows.append((key, type_words(hint), default, item.metadata.get("help", "")))
+        rows.append((key, type_name(hint), default, item.metadata.get("help", "")))
     return rows
 
 
-def type_words(hint: Any) -> str:
-    """A type as a person would say it."""
+def type_name(hint: Any) -> str:
+    """A type as tables and help texts show it, such as ``int or none``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " | ".join(map(str, arguments))
     if origin in (Union, types.UnionType):
-        return " or ".join("none" if a is type(None) else type_words(a) for a in arguments)
+        return " or ".join("none" if a is type(None) else type_name(a) for a in arguments)
     if origin is tuple:
-        return f"list of {type_words(arguments[0])}"
+        return f"list of {type_name(arguments[0])}"
     return getattr(hint, "__name__", str(hint))
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``change`` laid over it; a section that changes its name starts anew."""
+    """``base`` changed by ``change``; a section with a new ``name`` replaces the old one as a whole."""
     result = dict(base)
     for key, value in change.items():
         old = result.get(key)
@@ -260,23 +260,6 @@ def flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
-    """``["--data.n", "512", "--rule.group=3"]`` as a nested mapping."""
-    found: dict[str, Any] = {}
-    queue = list(words)
-    while queue:
-        word = queue.pop(0)
-        if not word.startswith("--") or len(word) < 3:
-            raise UserError(f"{word!r} is not an option; settings look like --data.n 512")
-        key, equals, text = word[2:].partition("=")
-        if not equals:
-            if not queue or queue[0].startswith("--"):
-                raise UserError(f"{key}: its value is missing; write --{key} VALUE")
-            text = queue.pop(0)
-        found = merge(found, nested({key: parse_yaml(text, source=f"--{key}")}))
-    return found
-
-
 def read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
@@ -292,7 +275,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """YAML's safe subset with YAML 1.2's numbers: 1e-4 is a number, 020 is twenty, 1:30 and dates are text."""
+    """YAML's safe subset with YAML 1.2's numbers: 1e-4 is a float, 020 is 20, 1:30 and dates are strings."""
     import yaml
 
     try:

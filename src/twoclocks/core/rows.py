@@ -12,7 +12,7 @@ Keys = npt.NDArray[Any]
 
 
 def row_keys(rows: Any, symbols: int) -> Keys:
-    """One opaque key a row, equal if and only if the rows are: the symbols packed into as few bytes as they need.
+    """One opaque key per row, equal if and only if the rows are: the symbols packed into as few bytes as they need.
 
     ``rows`` is an integer array or tensor (n, …), on any device.
     """

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.core.rows import row_keys
 from twoclocks.core.seeds import derive, numpy_stream
 from twoclocks.rules.base import Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BLOCKS = (64, 1 << 18)  # rows drawn first and, doubling, at most at once; the schedule does not depend on n
 PATIENCE = 64  # draws for each sample of the rule without a new one, after which a generator is called broken

@@ -9,8 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -234,8 +232,3 @@ def mean(values: Tensor) -> Tensor:
 def mean_over(values: Tensor, chosen: Tensor) -> Tensor:
     """Mean of the whole numbers that are chosen, without picking them: how many they are stays on the device."""
     return (values * chosen).sum().double() / chosen.sum().double()
-
-
-def counts(columns: Mapping[str, npt.NDArray[np.float64]], name: str) -> list[int]:
-    """Hits of a fraction at every evaluation, as whole numbers."""
-    return [round(value) for value in (columns[name] * columns["trials"]).tolist()]

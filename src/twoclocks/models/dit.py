@@ -18,7 +18,7 @@ from torch.nn import functional
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.kernels import PLAIN, Branch, Modulation, Operations
-from twoclocks.models.base import MODELS, TransformerSettings
+from twoclocks.models.base import MODELS, TransformerSettings, distinct_labels
 
 EPSILON = 1e-6  # of the normalisations
 
@@ -93,7 +93,7 @@ class DiT(nn.Module):
         n, channels, rows, columns = x.shape
         do = self.operations
         tokens = do.embed(x.flatten(2).transpose(1, 2), self.embed, self.positions)  # (n, rows·columns, width)
-        condition = functional.silu(self.noise_embedding(noise_label))  # (n, width)
+        condition = functional.silu(self.noise_embedding(distinct_labels(noise_label)))  # (n or 1, width)
         vectors = iter(do.modulations(condition, self.stacks[0]))
         branches = [branch for block in self.blocks for branch in block.branches(vectors)]  # type: ignore[operator]
         tokens, update = do.branches(tokens, branches)

@@ -117,7 +117,7 @@ class D3PM(Objective):
 
     def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
         """What the other tokens say about each one (n, length, symbols), at survivals (n, 1) or (1, 1)."""
-        said = network(tokens, (1 - alpha[:, 0]).float()).float()
+        said = network(tokens, (1 - alpha[:, 0]).float().expand(len(tokens))).float()
         return said if self.evidence else said - self.transitions.likelihood(tokens, alpha, self.vocabulary)
 
     def network_of(self, restorer: Network) -> Network:

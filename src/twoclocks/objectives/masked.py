@@ -77,7 +77,7 @@ class Masked(Objective):
         return one_step_back(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)
 
     def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
-        return network(tokens, (1 - alpha[:, 0]).float()).float()
+        return network(tokens, (1 - alpha[:, 0]).float().expand(len(tokens))).float()
 
     def finish(self, state: Noisy) -> Tensor:
         return state.tokens

@@ -7,9 +7,13 @@ forward recursion serves the oracles of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from twoclocks.core.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 NEVER = -1e30  # the logarithm of zero, finite: infinities have no gradient, and this one loses every comparison
 

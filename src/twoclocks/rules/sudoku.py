@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.rules import heat_bath
 from twoclocks.rules.base import RULES, Array
 from twoclocks.rules.grids import (
@@ -27,6 +26,9 @@ from twoclocks.rules.grids import (
     relabel,
 )
 from twoclocks.rules.latin import CyclicLatin, Latin, is_cyclic
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A107739, A291187); the rest is unknown
     (2, 2): 288,

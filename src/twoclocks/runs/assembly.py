@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks.core.config import to_mapping
+from twoclocks.core.plugins import imported_files
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
 from twoclocks.evaluation.metrics import Evaluator
@@ -204,6 +205,8 @@ class Experiment:
         return {
             "settings": to_mapping(self.settings),
             "origin": self.settings.digest(),
+            "derived": self.settings.derived(),
+            **({"imports": imported} if (imported := imported_files()) else {}),
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import SettingError, UnavailableError, UserError
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.fork import check_fork, copy_run, differences, fork_path, in_words, settings_of
 from twoclocks.runs.load import Run, load_run
@@ -147,4 +147,4 @@ def check_device(device: str) -> None:
         if is_memory_error(error):
             raise
     found = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    raise SettingError("training.device", device, f"it is not there; use one of {', '.join(found)}")
+    raise UnavailableError("training.device", device, f"available: {', '.join(found)}")

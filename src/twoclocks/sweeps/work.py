@@ -8,6 +8,7 @@ from typing import Any
 
 from twoclocks.core.config import build
 from twoclocks.core.errors import UserError
+from twoclocks.core.plugins import import_file
 from twoclocks.runs.execution import OutOfMemoryError, run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.lock import LockedError
@@ -18,6 +19,8 @@ from twoclocks.training.stopping import StoppedError
 def work(order: dict[str, Any]) -> dict[str, str]:
     """The outcome in a word: finished, diverged, memory, busy, stopped or failed; and the reason, if there is one."""
     try:
+        for path in order.get("imports", ()):
+            import_file(path)
         settings = build(RunSettings, order["settings"])
         run(settings, Path(order["out"]), checkpoint_seconds=order["checkpoint_seconds"])
         return {"outcome": "finished"}
