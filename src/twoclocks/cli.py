@@ -114,20 +114,21 @@ def make_parser() -> tuple[OneLineParser, dict[str, OneLineParser]]:
         """``settings``: the hint about the settings that the command takes besides its options."""
         command = subparsers.add_parser(name, help=help, description=help, epilog=settings)
         command.set_defaults(call=call, takes_settings=settings is not None)
-        command.add_argument(
-            "--import",
-            dest="imports",
-            action="append",
-            default=[],
-            metavar="FILE.py",
-            help="import a Python file that registers a rule, model, … of your own; can be repeated",
-        )
         found[name] = command
         return command
 
     _add_training_commands(add)
     _add_reading_commands(add)
     _add_other_commands(add)
+    for command in found.values():
+        command.add_argument(
+            "--import",
+            dest="imports",
+            action="append",
+            default=[],
+            metavar="FILE.py",
+            help="import a Python file that registers a rule, a model, … of your own; can be repeated",
+        )
     return parser, found
 
 
@@ -140,7 +141,11 @@ def _add_training_commands(add: _Add) -> None:
         SETTINGS_HINT,
     )
     demo.add_argument(
-        "--out", type=Path, default=Path("demo"), help="folder for the two runs and the report (default: demo)"
+        "--out",
+        type=Path,
+        default=Path("demo"),
+        metavar="DIR",
+        help="folder for the two runs and the report (default: demo)",
     )
     demo.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -151,18 +156,22 @@ def _add_training_commands(add: _Add) -> None:
         metavar="PRESET",
         help="a preset (see 'twoclocks list presets') or a YAML file (default: demo)",
     )
-    run.add_argument("--out", type=Path, help="run directory (default: runs/NAME); an unfinished run is continued")
+    run.add_argument(
+        "--out", type=Path, metavar="DIR", help="run directory (default: runs/NAME); an unfinished run is continued"
+    )
     run.add_argument(
         "--fork",
         action="store_true",
-        help="if --out holds a run with other settings: continue a copy of it from its last checkpoint",
+        help="if --out holds a run with other settings, copy it and continue the copy with these",
     )
     _add_checkpoint_seconds(run)
     run.add_argument("--json", action="store_true", help="print the result as JSON")
 
     sweep = add("sweep", commands.sweep_command, "train one model per cell of a grid of settings", SETTINGS_HINT)
     sweep.add_argument("spec", metavar="SPEC.yaml", help="YAML file with base, grid and seeds; see docs/sweeps.md")
-    sweep.add_argument("--out", type=Path, help="folder for the runs and the table (default: sweeps/NAME)")
+    sweep.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for the runs and the table (default: sweeps/NAME)"
+    )
     sweep.add_argument(
         "--executor",
         default="local",
@@ -181,12 +190,14 @@ def _add_training_commands(add: _Add) -> None:
 
 def _add_reading_commands(add: _Add) -> None:
     """Commands that read finished or running runs."""
-    clocks = add("clocks", commands.clocks_command, "print τ_rule and τ_mem of runs")
+    clocks = add(
+        "clocks", commands.clocks_command, "print τ_rule (the rule is learned) and τ_mem (copying starts) of runs"
+    )
     _add_runs(clocks)
     clocks.add_argument(
         "--controls",
         action="store_true",
-        help="also print what models of local statistics of the training set would score",
+        help="also print the scores of baselines that know only local statistics of the training set",
     )
 
     fit = add("fit", commands.fit_command, "fit the law τ = a·N^α to runs with different training-set sizes N")
@@ -195,11 +206,20 @@ def _add_reading_commands(add: _Add) -> None:
     fit.add_argument("--threshold", type=float, metavar="X", help="use this threshold in place of that of each run")
 
     forecast = add(
-        "forecast", commands.forecast_command, "predict τ_mem for other training-set sizes, or for a run that trains"
+        "forecast",
+        commands.forecast_command,
+        "predict τ_mem at other training-set sizes, or of a run that is still training",
     )
     _add_runs(forecast)
-    forecast.add_argument("--n", type=int, nargs="+", metavar="N", help="training-set sizes; the runs are the pilots")
-    forecast.add_argument("--pilots", type=Path, nargs="+", default=[], metavar="DIR", help="similar, finished runs")
+    forecast.add_argument("--n", type=int, nargs="+", metavar="N", help="training-set sizes to predict from these runs")
+    forecast.add_argument(
+        "--pilots",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="DIR",
+        help="finished runs with similar settings, as prior",
+    )
 
     dissect = add(
         "dissect",
@@ -207,7 +227,7 @@ def _add_reading_commands(add: _Add) -> None:
         "analyse a run's checkpoints: print findings, write an HTML page",
         VIEWS_HINT,
     )
-    dissect.add_argument("run", type=Path, metavar="DIR", help="run directory; the run may still train")
+    dissect.add_argument("run", type=Path, metavar="DIR", help="run directory; the run may still be training")
     dissect.add_argument("--views", nargs="+", metavar="VIEW", help="which views (default: all that apply)")
     dissect.add_argument("--device", help="cpu or cuda (default: the device of the run, if it is available)")
     dissect.add_argument("--out", type=Path, metavar="PAGE.html", help="the page (default: DIR-why.html)")
@@ -218,7 +238,7 @@ def _add_reading_commands(add: _Add) -> None:
         commands.twins_command,
         "compare two runs that differ only in their training samples: from which step on do they differ?",
     )
-    twins.add_argument("first", type=Path, metavar="DIR_A", help="run directory; the run may still train")
+    twins.add_argument("first", type=Path, metavar="DIR_A", help="run directory; the run may still be training")
     twins.add_argument("second", type=Path, metavar="DIR_B", help="a run with the same settings, except data.part")
     twins.add_argument(
         "--rows", type=int, default=1024, metavar="N", help="test strings on which outputs are compared (default: 1024)"
@@ -242,19 +262,23 @@ def _add_reading_commands(add: _Add) -> None:
 
 def _add_other_commands(add: _Add) -> None:
     bench = add(
-        "bench", commands.bench_command, "measure the speed beside a textbook loop and the limit of this machine"
+        "bench",
+        commands.bench_command,
+        "measure the speed, compared with a textbook loop and with the limit of this machine",
     )
     bench.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     bench.add_argument(
         "--parts", nargs="+", metavar="PART", help="steps, evaluations, where, growth (default: all of them)"
     )
     bench.add_argument("--seconds", type=float, default=6.0, metavar="S", help="time per measurement (default: 6)")
-    bench.add_argument("--out", type=Path, help="folder for bench.json and the figures (default: write nothing)")
+    bench.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder for bench.json and the figures (default: write nothing)"
+    )
     bench.add_argument("--json", action="store_true", help="print the result as JSON")
 
-    listing = add("list", commands.list_command, "list what is registered: presets, rules, models, settings, …")
+    listing = add("list", commands.list_command, "list presets, rules, models, settings, … or templates for your own")
     listing.add_argument("kind", choices=LISTS, metavar="KIND", help=f"one of {', '.join(LISTS)}")
-    listing.add_argument("name", nargs="?", help="with templates: print this template, to be saved as your own file")
+    listing.add_argument("name", nargs="?", metavar="NAME", help="with KIND templates: print this template")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
 
 

@@ -117,7 +117,7 @@ def load_runs(folders: Sequence[Path], read: Callable[[Run], T]) -> list[tuple[R
             if len(paths) == 1:
                 raise
             log.warning(f"left out: {error}")
-    if not found:
+    if paths and not found:
         raise UserError(
             f"{', '.join(map(str, folders))}: none of the {len(paths)} runs can be read; see the lines above"
         )
@@ -203,7 +203,7 @@ def dissect_command(arguments: argparse.Namespace) -> int:
 
     views = choose_views(arguments.views, arguments.overrides)
     if arguments.device is not None:
-        check_device(arguments.device)
+        check_device(arguments.device, "--device")
     run = load_run(arguments.run)
     out = arguments.out if arguments.out is not None else page_beside([arguments.run], "why")
     check_owner(out, [run])
@@ -238,7 +238,7 @@ def twins_command(arguments: argparse.Namespace) -> None:
     from twoclocks.runs.execution import check_device
 
     if arguments.device is not None:
-        check_device(arguments.device)
+        check_device(arguments.device, "--device")
     first, second = load_run(arguments.first), load_run(arguments.second)
     out = arguments.out if arguments.out is not None else twins_page(arguments.first, arguments.second)
     check_owner(out, [first, second])

@@ -287,7 +287,7 @@ def test_the_command_and_the_page(
     assert main(["twins", str(a.path), str(b.path)]) == 0
     said = capsys.readouterr().out
     assert "no training sample is shared (4 each)" in said and "Hellinger" in said and "twins.html" in said
-    assert "Hellinger" in (work / "twins.html").read_text()
+    assert "Hellinger" in (a.path.parent / f"{a.path.name}-{b.path.name}-twins.html").read_text()
     assert "Hellinger" in write_report([a, b], work / "after.html").read_text()  # remembered
     assert main(["twins", str(a.path), str(b.path), "--rows", "6", "--json", "--out", "few.html"]) == 0
     plain = json.loads(capsys.readouterr().out)

@@ -233,7 +233,8 @@ def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_
 def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dissect", str(dit.path), *WORDS]) == 0
     said = capsys.readouterr().out
-    assert "raster" in said and "positions: not here: objective edm" in said and (work / "why.html").exists()
+    assert "raster" in said and "positions: does not apply: objective edm" in said
+    assert (work / "dit-why.html").exists()
     assert main(["dissect", str(dit.path), "--views", "raster", "basin", "--json", *WORDS[8:12]]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert set(plain["views"]) == {"raster", "basin"} and plain["views"]["basin"]["steps"] == [0, 5, 20, 40, 60]
@@ -250,7 +251,7 @@ def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: 
         (["--spectrum.levels", "2"], "spectrum.levels"),
         (["--raster.windows", "[5]"], "raster.windows"),
         (["--basin.sigmas", "[]"], "basin.sigmas"),
-        (["--device", "tpu"], "training.device"),
+        (["--device", "tpu"], "--device: 'tpu' is not available"),
         (["--out", "why.txt"], "--out"),
         (["--field", "3"], "field"),
     ],

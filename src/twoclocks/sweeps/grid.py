@@ -72,7 +72,9 @@ def read_plan(path: Path | str, overrides: Sequence[str] | Mapping[str, Any] = (
     """The cells of a sweep file; ``--data.n 512`` changes what all cells share."""
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: is not there; give the YAML file of a sweep, with base, grid and seeds")
+        raise UserError(
+            f"{path}: does not exist or is not a file; give the YAML file of a sweep, with base, grid and seeds"
+        )
     mapping = read_yaml(path)
     import_files(mapping.pop("imports", None), path.parent)
     chosen = build(SweepSettings, {"name": path.stem, **mapping})
