@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from twoclocks.runs import Run
 
 EXIT_DAMAGED, EXIT_FAILED = 6, 7
-DEMO_PRESETS = ("demo", "demo-gpt")
-PAGES, ENDS = ("why", "report"), (".html", ".png")  # what dissect and report write beside a run
+_DEMO_PRESETS = ("demo", "demo-gpt")
+_PAGES, _ENDS = ("why", "report"), (".html", ".png")  # what dissect and report write beside a run
 T = TypeVar("T")
 
 log = logging.getLogger("twoclocks")
@@ -31,10 +31,10 @@ def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.runs import load_settings, run
     from twoclocks.store import check_free
 
-    chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
+    chosen = [load_settings(preset, arguments.overrides) for preset in _DEMO_PRESETS]
     names = [settings.name for settings in chosen]
     pages = [
-        f"{page}{end}" for page in ("report", *(f"{name}-{kind}" for name in names for kind in PAGES)) for end in ENDS
+        f"{page}{end}" for page in ("report", *(f"{name}-{kind}" for name in names for kind in _PAGES)) for end in _ENDS
     ]
     check_free(arguments.out, besides=[*names, *pages])
     if len({settings.name for settings in chosen}) < len(chosen):

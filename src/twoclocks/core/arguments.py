@@ -51,13 +51,13 @@ def split_settings(
         key = option[2:]
         if not equals:
             if not queue or queue[0].startswith("--"):
-                raise UserError(missing_value(key, own_options))
+                raise UserError(_missing_value(key, own_options))
             text = queue.pop(0)
         settings = merge(settings, nested({key: parse_yaml(text, source=option)}))
     return settings, rest
 
 
-def missing_value(key: str, own_options: set[str] | frozenset[str]) -> str:
+def _missing_value(key: str, own_options: set[str] | frozenset[str]) -> str:
     """The error for a setting without a value; it may be an option that was misspelt."""
     close = get_close_matches(f"--{key}", own_options, n=1, cutoff=0.75)
     if close:

@@ -47,10 +47,10 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
     """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
 
     def __post_init__(self) -> None:
-        hints = type_hints(type(self))
+        hints = _type_hints(type(self))
         for item in fields(self):
-            value = coerce(getattr(self, item.name), hints[item.name], item.name)
-            check_limits(value, item)
+            value = _coerce(getattr(self, item.name), hints[item.name], item.name)
+            _check_limits(value, item)
             object.__setattr__(self, item.name, value)
         self.check()
 
@@ -59,12 +59,12 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
 
 
 @cache
-def type_hints(cls: type) -> dict[str, Any]:
+def _type_hints(cls: type) -> dict[str, Any]:
     """Types of a class's fields, resolved once per class, because a sweep builds thousands of settings."""
     return get_type_hints(cls)
 
 
-def check_limits(value: object, item: Field[Any]) -> None:
+def _check_limits(value: object, item: Field[Any]) -> None:
     limits: Mapping[str, float] = item.metadata.get("limits", {})
     passes = {
         "at_least": lambda v, limit: v >= limit,
@@ -75,10 +75,10 @@ def check_limits(value: object, item: Field[Any]) -> None:
     for number in value if isinstance(value, tuple) else (value,):
         if number is not None and not all(passes[name](number, limit) for name, limit in limits.items()):
             allowed = " and ".join(f"{name.replace('_', ' ')} {limit:g}" for name, limit in limits.items())
-            raise SettingError(item.name, number, f"use a number {allowed}")
+            raise SettingError(item.name, number, f"use a number that is {allowed}")
 
 
-def coerce(value: Any, hint: Any, name: str) -> Any:
+def _coerce(value: Any, hint: Any, name: str) -> Any:
     """``value`` converted to the type ``hint``, without guessing: a string is never a number, 0.5 never an integer."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or (isinstance(hint, type) and is_dataclass(hint)):
@@ -87,7 +87,7 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
         if value is None and type(None) in arguments:
             return None
         wanted = [a for a in arguments if a is not type(None)]
-        return coerce(value, wanted[0], name)
+        return _coerce(value, wanted[0], name)
     if origin is Literal:
         if value not in arguments:
             raise SettingError(name, value, f"use one of {', '.join(map(str, arguments))}")
@@ -99,11 +99,11 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise SettingError(name, value, f"use a list, for example [{value}]")
-        return tuple(coerce(entry, arguments[0], name) for entry in value)
-    return coerce_plain(value, hint, name)
+        return tuple(_coerce(entry, arguments[0], name) for entry in value)
+    return _coerce_plain(value, hint, name)
 
 
-def coerce_plain(value: Any, hint: Any, name: str) -> Any:
+def _coerce_plain(value: Any, hint: Any, name: str) -> Any:
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) > sys.float_info.max or value != value:
             raise SettingError(name, value, "use a finite float")
@@ -135,9 +135,9 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
         if len(missing) > 1:
             problem = "they are missing and have no defaults; give them values"
         raise UserError(f"{', '.join(missing)}: {problem}")
-    hints = type_hints(cls)  # type: ignore[arg-type]  # every class can be hashed
+    hints = _type_hints(cls)  # type: ignore[arg-type]  # every class can be hashed
     arguments = {
-        name: build_field(item, hints[name], mapping[name], f"{prefix}{name}")
+        name: _build_field(item, hints[name], mapping[name], f"{prefix}{name}")
         for name, item in known.items()
         if name in mapping
     }
@@ -147,7 +147,7 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
         raise (error.inside(path) if path else error) from None
 
 
-def build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
+def _build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
     registry: Registry[Any] | None = item.metadata.get("registry")
     if registry is not None and not isinstance(value, registry.base):
         section = {"name": value} if isinstance(value, str) else as_mapping(value, path)
@@ -188,7 +188,7 @@ def machine_settings(cls: type, path: str = "") -> frozenset[str]:
     """Dotted names of the settings that choose how fast a result is computed, not which one."""
     found: set[str] = set()
     for item in fields(cls):
-        key, hint = f"{path}{item.name}", type_hints(cls)[item.name]
+        key, hint = f"{path}{item.name}", _type_hints(cls)[item.name]
         if item.metadata.get("machine"):
             found.add(key)
         elif isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
@@ -201,24 +201,24 @@ def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
     rows = []
     for item in fields(cls):
         key = f"{path}.{item.name}" if path else item.name
-        hint = type_hints(cls)[item.name]
+        hint = _type_hints(cls)[item.name]
         if isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
             rows += describe(hint, key)
             continue
         default = "required" if item.default is MISSING and item.default_factory is MISSING else str(item.default)
-        rows.append((key, type_name(hint), default, item.metadata.get("help", "")))
+        rows.append((key, _type_name(hint), default, item.metadata.get("help", "")))
     return rows
 
 
-def type_name(hint: Any) -> str:
+def _type_name(hint: Any) -> str:
     """A type as tables and help texts show it, such as ``int or none``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " | ".join(map(str, arguments))
     if origin in (Union, types.UnionType):
-        return " or ".join("none" if a is type(None) else type_name(a) for a in arguments)
+        return " or ".join("none" if a is type(None) else _type_name(a) for a in arguments)
     if origin is tuple:
-        return f"list of {type_name(arguments[0])}"
+        return f"list of {_type_name(arguments[0])}"
     return getattr(hint, "__name__", str(hint))
 
 
@@ -279,7 +279,7 @@ def parse_yaml(text: str, source: str) -> Any:
     import yaml
 
     try:
-        return strict_loader()(text).get_single_data()
+        return _strict_loader()(text).get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark is not None else ""
@@ -290,7 +290,7 @@ def parse_yaml(text: str, source: str) -> Any:
 
 
 @cache
-def strict_loader() -> Any:
+def _strict_loader() -> Any:
     import re
 
     import yaml

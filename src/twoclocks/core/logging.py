@@ -11,10 +11,10 @@ def log_to_stderr() -> None:
     """Write the log messages of the package to stderr, one line each."""
     log = logging.getLogger("twoclocks")
     log.setLevel(logging.INFO)
-    log.handlers, log.propagate = [StderrHandler()], False
+    log.handlers, log.propagate = [_StderrHandler()], False
 
 
-class StderrHandler(logging.Handler):
+class _StderrHandler(logging.Handler):
     """Looks up ``sys.stderr`` for every line, because a progress display replaces it while it runs."""
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -23,6 +23,7 @@ from twoclocks.core.errors import SettingError, UserError
 log = logging.getLogger("twoclocks")
 
 _imported: dict[Path, str] = {}  # absolute path: SHA-256, of the files that this process imported, in order
+_warned: set[str] = set()  # SHA-256 of stored imports whose other version was mentioned already
 
 
 def import_file(path: Path | str, source: str = "--import") -> None:
@@ -50,7 +51,7 @@ def import_file(path: Path | str, source: str = "--import") -> None:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise UserError(f"{source}: {path}{line_of(error, file)}: {one_line(error)}; correct the file") from error
+        raise UserError(f"{source}: {path}{_line_of(error, file)}: {_one_line(error)}; correct the file") from error
     _imported[file] = digest
 
 
@@ -81,10 +82,11 @@ def missing_imports(stored: Iterable[Mapping[str, str]]) -> list[str]:
         path, digest = Path(record["path"]), record["sha256"]
         if digest in _imported.values():
             continue
-        if path.name in names:
-            log.warning(f"{path.name}: is not the version that the run was made with (SHA-256 {digest[:12]}…)")
-        else:
+        if path.name not in names:
             missing.append(str(path))
+        elif digest not in _warned:
+            _warned.add(digest)
+            log.warning(f"{path.name}: is not the version that the run was made with (SHA-256 {digest[:12]}…)")
     return missing
 
 
@@ -94,7 +96,7 @@ def needs_imports(place: object, missing: Sequence[str]) -> UserError:
     return UserError(f"{place}: was made with files that are not imported now; check them and add {options}")
 
 
-def line_of(error: BaseException, file: Path) -> str:
+def _line_of(error: BaseException, file: Path) -> str:
     """``, line 3``: where in the file an import failed, if it failed there."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
@@ -102,7 +104,7 @@ def line_of(error: BaseException, file: Path) -> str:
     return f", line {lines[-1]}" if lines else ""
 
 
-def one_line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """An exception's type and the first line of its message."""
     text = getattr(error, "msg", None) or str(error)
     return f"{type(error).__name__}: {str(text).strip().splitlines()[0]}" if str(text).strip() else type(error).__name__

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from twoclocks.core.errors import UnknownNameError
 
 log = logging.getLogger("twoclocks")
-FIX = "its components are missing; update or uninstall it"
+_FIX = "its components are missing; update or uninstall it"
 
 T = TypeVar("T")
 Member = TypeVar("Member", bound=type[Any])
@@ -93,4 +93,4 @@ def _load_entry_point(entry: EntryPoint) -> None:
     except Exception as error:
         package = entry.dist.name if entry.dist is not None else entry.value
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        log.warning(f"{package}: its {entry.group} entry point {entry.name!r} cannot be imported ({reason}); {FIX}")
+        log.warning(f"{package}: its {entry.group} entry point {entry.name!r} cannot be imported ({reason}); {_FIX}")
