@@ -1,4 +1,4 @@
-"""The fused operations against their plain twins: outputs and every gradient, on Triton's interpreter or on the GPU."""
+"""Fused forward passes against the textbook's: outputs and every gradient, on Triton's interpreter or on the GPU."""
 
 from __future__ import annotations
 
@@ -9,32 +9,44 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks import models
-from twoclocks.kernels import PLAIN
+from twoclocks.kernels import fused_forward, fusions, make_form
+from twoclocks.kernels.registry import MixedForm
+from twoclocks.models import Network
+from twoclocks.objectives import EDM
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.optimizer import make_optimizer
-from twoclocks.training.step import PlainStep, undone
+from twoclocks.training.step import PlainStep, finish_gradients, undone
 
 pytest.importorskip("triton")
 from twoclocks.kernels import corruption, weight_gradient
-from twoclocks.kernels.adam import ShadowAdam
-from twoclocks.kernels.fused import FusedOperations
+from twoclocks.kernels.adam import FlatAdam
+from twoclocks.kernels.flat_descent import FlatDescent
+from twoclocks.kernels.fused_edm import FusedEDM, fused_objective
+from twoclocks.kernels.operations import Operations, TritonForm
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXACTLY = pytest.mark.skipif(DEVICE == "cuda", reason="compares last digits of float32, which a GPU does not promise")
 HALF = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter cannot multiply in bfloat16
 ODD = [("dit", (1, 2, 3), 2, 20, 5), ("gpt", (130,), 2, 16, 1), ("gpt", (1,), 2, 16, 1)]  # beyond the kernels: torch
-CASES = [("dit", (1, 3, 4), 2), ("dit", (3, 2, 5), 2), ("gpt", (10,), 2), ("gpt", (17,), 5), ("gpt", (5,), 40)]
+CASES = [
+    ("dit", (1, 3, 4), 2),
+    ("dit", (3, 2, 5), 2),
+    ("gpt", (10,), 2),
+    ("gpt", (17,), 5),
+    ("gpt", (5,), 40),
+    ("gpt_full", (10,), 3),
+]
 
 
 def inputs(name: str, shape: tuple[int, ...], symbols: int, n: int = 5) -> tuple[Tensor, ...]:
     generator = torch.Generator().manual_seed(1)
-    if name == "gpt":
+    if name.startswith("gpt"):
         tokens = torch.randint(symbols, (n, *shape), generator=generator)
         tokens[:, 0] = -1
-        return (tokens.to(DEVICE),)
+        return (tokens.to(DEVICE),) if name == "gpt" else (tokens.to(DEVICE), torch.linspace(0.1, 0.9, n).to(DEVICE))
     x = torch.randn((n, *shape), generator=generator), torch.randn(n, generator=generator)
     return tuple(part.to(DEVICE) for part in x)
 
@@ -43,7 +55,7 @@ def gradients(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, di
     out = network(*given)
     weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(2)).to(out.device)
     (out.float() * weights).sum().backward()
-    getattr(network.operations, "join", lambda: None)()
+    finish_gradients(network)
     return out.detach().float(), {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
 
 
@@ -52,7 +64,7 @@ def twins(
 ) -> tuple[nn.Module, nn.Module]:
     plain = randomised(models.create(name, width=width, depth=2, heads=width // 16), shape, symbols).to(DEVICE)
     fused = copy.deepcopy(plain)
-    fused.operations = FusedOperations(fused, dtype)
+    fused.fused = TritonForm(fused, dtype)
     return plain, fused
 
 
@@ -84,22 +96,24 @@ def test_half_precision_differs_by_its_rounding_only(name: str, shape: tuple[int
         assert difference(slopes_fused[key], slope) < 0.05, key
 
 
-@pytest.mark.parametrize(("optimizer", "decay"), [("adam", 0.0), ("adam", 0.1), ("adamw", 0.1)])
-def test_flat_adam_is_torchs(optimizer: str, decay: float) -> None:
-    """The same updates as torch's Adam for the same gradients, shadows and interchangeable state included."""
+@pytest.mark.parametrize(
+    ("optimizer", "decay"), [("adam", 0.0), ("adam", 0.1), ("adamw", 0.1), ("sgd", 0.0), ("sgd", 0.1)]
+)
+def test_flat_optimizers_are_torchs(optimizer: str, decay: float) -> None:
+    """The same updates as torch's for the same gradients, shadows and interchangeable state included."""
     plain, fused = twins("gpt", (10,), 2, torch.bfloat16)
     settings = TrainingSettings(steps=1, optimizer=optimizer, weight_decay=decay, learning_rate=1e-2)  # type: ignore[arg-type]
     ours, theirs = make_optimizer(fused, settings), make_optimizer(plain, settings)
-    assert isinstance(ours, ShadowAdam)
+    assert isinstance(ours, FlatDescent if optimizer == "sgd" else FlatAdam)
     generator = torch.Generator().manual_seed(0)
-    for step in range(60):
+    for step in range(20):
         for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):
             slope = torch.randn(mine.shape, generator=generator).to(DEVICE) * 10.0 ** (step % 5 - 4)
             mine.grad, other.grad = slope, slope.clone()
-        fused.operations.flat.gather()
+        fused.fused.flat.gather()
         ours.step()
         theirs.step()
-        if step in (0, 30):
+        if step in (0, 10):
             theirs.load_state_dict(
                 {**copy.deepcopy(ours.state_dict()), "param_groups": theirs.state_dict()["param_groups"]}
             )
@@ -108,7 +122,7 @@ def test_flat_adam_is_torchs(optimizer: str, decay: float) -> None:
             )
     for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):
         assert difference(mine.detach(), other.detach()) < 1e-5
-        assert torch.allclose(fused.operations.shadow(mine).float(), mine, rtol=2**-7)  # the interpreter cuts off
+        assert torch.allclose(fused.fused.operations.shadow(mine).float(), mine, rtol=2**-7)  # the interpreter cuts off
 
 
 @pytest.mark.parametrize(("name", "shape", "symbols", "width", "heads"), ODD)
@@ -118,7 +132,7 @@ def test_shapes_that_no_kernel_takes_fall_back_to_the_same(
 ) -> None:
     plain = randomised(models.create(name, width=width, depth=1, heads=heads), shape, symbols).to(DEVICE)
     fused = copy.deepcopy(plain)
-    fused.operations = FusedOperations(fused, dtype)
+    fused.fused = TritonForm(fused, dtype)
     given = inputs(name, shape, symbols, n=2)
     (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
     loose = 1 if dtype == torch.float32 and DEVICE == "cpu" else 2000 if dtype == torch.bfloat16 else 500
@@ -132,25 +146,31 @@ def test_matrices_for_the_copy_engine_have_rows_of_whole_16_bytes() -> None:
     assert not weight_gradient.fits(eight.float(), eight.float()) and not weight_gradient.fits(eight.T, eight)
 
 
-def test_corruption_is_that_of_the_plain_operations() -> None:
+def test_corruption_is_the_textbooks() -> None:
     clean, noise, log_sigma = torch.randn(5, 1, 17, 19), torch.randn(5, 1, 17, 19), torch.linspace(-6, 4, 5)
     given = tuple(part.to(DEVICE) for part in (clean, log_sigma, noise))
     fused = corruption.precondition(*given, 0.7)
-    for mine, other in zip(fused, PLAIN.precondition(*given, 0.7), strict=True):
+    plain = EDM(sigma_data=0.7, sampler_steps=9)
+    for mine, other in zip(fused, plain.precondition(*given), strict=True):
         assert torch.allclose(mine, other, rtol=1e-5, atol=1e-6)
+    replaced = fused_objective(plain)
+    assert isinstance(replaced, FusedEDM) and vars(replaced) == vars(plain)
+    for mine, other in zip(replaced.precondition(*given), fused, strict=True):
+        assert torch.equal(mine, other)
 
 
-def stepped(name: str, fused: bool, rehearsals: int = 0, undo: int = 0) -> tuple[Tensor, PlainStep]:
+def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[Tensor, PlainStep]:
     """Weights after three steps of a small network."""
     preset = {"dit": "demo", "gpt": "demo-gpt"}[name]
     small = {"model": {"width": 32, "depth": 1, "heads": 2}, "training.batch": 4, "training.kernels": "plain"}
     made = Experiment(load_settings(preset, {**small, "training.threads": 1, "training.device": DEVICE}))
     if fused:
-        made.network.operations = FusedOperations(made.network, torch.float32)
+        made.network.fused = TritonForm(made.network, torch.float32)
+        made.objective = fused_objective(made.objective)
         made.optimizer = make_optimizer(made.network, made.settings.training)
     parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows)
     step = PlainStep(*parts, 4, made.loop.generator, made.loop.loss_sum)
-    for _ in range(rehearsals):
+    for _ in range(dry_runs):
         made.dry_run()
     for number in range(3):
         if undo == number + 1:
@@ -164,9 +184,9 @@ def stepped(name: str, fused: bool, rehearsals: int = 0, undo: int = 0) -> tuple
 
 @EXACTLY
 @pytest.mark.parametrize("name", ["dit", "gpt"])
-def test_steps_on_fused_operations_are_plain_steps_also_after_a_rehearsal(name: str) -> None:
+def test_fused_steps_are_plain_steps_also_after_a_dry_run(name: str) -> None:
     plain, _ = stepped(name, fused=False)
-    assert difference(stepped(name, fused=True, rehearsals=2)[0], plain) < 1e-4
+    assert difference(stepped(name, fused=True, dry_runs=2)[0], plain) < 1e-4
 
 
 @EXACTLY
@@ -181,7 +201,7 @@ def test_what_is_undone_leaves_no_trace(fused: bool, undo: int) -> None:
 
 def test_undone_restores_the_stream_and_the_shadows() -> None:
     _, step = stepped("gpt", fused=True)
-    operations = step.network.operations
+    operations = step.network.fused.operations
     before = step.generator.get_state().clone(), operations.flat.shadows.clone()
     with undone(step):
         step()
@@ -196,7 +216,7 @@ def test_adams_state_passes_to_a_fresh_one_and_an_empty_one_clears_it() -> None:
     empty = copy.deepcopy(second.state_dict())
     for parameter in fused.parameters():
         parameter.grad = torch.ones_like(parameter)
-    fused.operations.flat.gather()
+    fused.fused.flat.gather()
     first.step()
     first.step()
     second.load_state_dict(copy.deepcopy(first.state_dict()))
@@ -215,13 +235,13 @@ def test_sums_over_tokens_follow_the_number_of_samples() -> None:
         assert all(difference(slopes_fused[key], slope) < 1e-2 for key, slope in slopes.items())
 
 
-class Optional(nn.Module):
+class Optional(Network):
     """A layer that is not used in every step, and may be used twice."""
 
     def __init__(self) -> None:
         super().__init__()
         self.always, self.sometimes = nn.Linear(16, 16), nn.Linear(16, 16)
-        self.operations = PLAIN
+        self.operations = Operations(self, torch.float32)
 
     def forward(self, x: Tensor, times: int) -> Tensor:
         x = self.operations.update(x, self.always).value
@@ -232,7 +252,7 @@ class Optional(nn.Module):
 
 def test_a_weight_without_a_gradient_has_none_of_the_step_before() -> None:
     network = Optional().to(DEVICE)
-    network.operations = FusedOperations(network, torch.float32)
+    network.operations = Operations(network, torch.float32)
     x = torch.randn(2, 3, 16, device=DEVICE, requires_grad=True)
     for times in (1, 0):
         network.zero_grad(set_to_none=True)
@@ -243,7 +263,38 @@ def test_a_weight_without_a_gradient_has_none_of_the_step_before() -> None:
 
 def test_a_weight_used_twice_is_refused() -> None:
     network = Optional().to(DEVICE)
-    network.operations = FusedOperations(network, torch.float32)
+    network.operations = Operations(network, torch.float32)
     x = torch.randn(2, 3, 16, device=DEVICE, requires_grad=True)
     with pytest.raises(AssertionError, match="used twice"):
         network(x, 2).sum().backward()
+
+
+def test_which_form_a_network_gets() -> None:
+    gpt = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
+    unet = models.create("unet1d", width=16).build((4,), 2)
+    assert make_form(gpt, "float32", on_gpu=False, fused=True) is None
+    assert make_form(gpt, "tf32", on_gpu=True, fused=True) is None
+    assert isinstance(make_form(gpt, "bfloat16", on_gpu=False, fused=True), MixedForm)
+    assert isinstance(make_form(gpt, "bfloat16", on_gpu=True, fused=False), MixedForm)
+    assert isinstance(make_form(gpt, "bfloat16", on_gpu=True, fused=True), TritonForm)
+    assert isinstance(
+        make_form(unet, "bfloat16", on_gpu=True, fused=True), MixedForm
+    )  # its layers have rates of their own
+
+
+def test_every_fused_forward_is_held_against_its_textbook() -> None:
+    """A class that registers a fused forward pass must be among the cases above."""
+    held = {
+        type(models.create(name, width=48, depth=1, heads=3).build(shape, symbols)) for name, shape, symbols in CASES
+    }
+    assert set(fusions()) == held
+
+
+def test_a_class_has_one_fused_forward_and_its_subclasses_none() -> None:
+    gpt = next(iter(fusions()))
+    with pytest.raises(ValueError, match="already has a fused forward"):
+        fused_forward(gpt)(lambda network, operations: None)
+
+    class Other(gpt): ...
+
+    assert Other not in fusions()

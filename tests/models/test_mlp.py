@@ -11,7 +11,7 @@ from torch import Tensor
 
 from twoclocks import models, objectives
 from twoclocks.core.errors import SettingError
-from twoclocks.kernels import MIXED
+from twoclocks.kernels.registry import MixedForm
 from twoclocks.models.mlp import MLP
 from twoclocks.testing import check_model
 from twoclocks.training.optimizer import rate_groups
@@ -92,7 +92,7 @@ def test_mixed_precision_is_near_the_exact_one() -> None:
     with torch.no_grad():
         network.output.weight.normal_()
         exact = network(x, torch.zeros(20))
-        network.operations = MIXED
+        network.fused = MixedForm()
         mixed = network(x, torch.zeros(20))
     assert mixed.dtype == torch.float32 and not torch.equal(mixed, exact)
     assert float((mixed - exact).norm() / exact.norm()) < 0.01

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
 from twoclocks.core.seeds import torch_stream
+from twoclocks.models import MODELS, ModelSettings
 from twoclocks.runs import Experiment, Progress, Run, RunSettings, load_run, load_settings, preset_names, run
 from twoclocks.training.errors import DivergedError
 
@@ -240,3 +242,23 @@ def test_a_yaml_file_can_change_a_preset(work: Path) -> None:
     settings = load_settings("mine.yaml", ["--training.steps", "500"])
     assert (settings.name, settings.data.n, settings.training.steps) == ("mine", 30, 500)
     assert settings.model == load_settings("demo").model
+
+
+def test_a_model_that_builds_a_plain_module_is_refused_with_the_fix() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Foreign(ModelSettings):
+        task: ClassVar[str] = "denoise images"
+
+        @property
+        def title(self) -> str:
+            return "foreign"
+
+        def build(self, shape: tuple[int, ...], symbols: int) -> Any:
+            return torch.nn.Identity()
+
+    MODELS.register("foreign")(Foreign)
+    try:
+        with pytest.raises(UserError, match="'foreign' builds a Identity; derive it from"):
+            Experiment(replace(load_settings("demo"), model=Foreign()))
+    finally:
+        MODELS._members.pop("foreign")

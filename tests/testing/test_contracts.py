@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from twoclocks import models
 from twoclocks.data.encodings import Arrays, Decoded, ScalarImage
-from twoclocks.models.base import ModelSettings
+from twoclocks.models.base import ModelSettings, Network
 from twoclocks.objectives import EDM, OBJECTIVES, sample
 from twoclocks.rules import GlobalK, Parity
 from twoclocks.rules.base import Array, Rule
@@ -142,7 +142,7 @@ def test_abstract_rules_cannot_be_made() -> None:
     assert torch.equal(Broken().enumerate()[0], torch.zeros(6, dtype=torch.int64))
 
 
-class LabelledNetwork(nn.Module):
+class LabelledNetwork(Network):
     """Adds the noise label to the image as a channel of its own, so it needs one label per row."""
 
     def __init__(self, channels: int, entries: int) -> None:
@@ -162,7 +162,7 @@ class Labelled(ModelSettings):
     task: ClassVar[str] = "denoise images"
     example: ClassVar[tuple[tuple[int, ...], int]] = ((1, 2, 4), 2)
 
-    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:
+    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
         return LabelledNetwork(shape[0], math.prod(shape[1:]))
 
     @property
@@ -179,8 +179,15 @@ class SquareNetwork(LabelledNetwork):
 
 
 class OnlyTraining(Labelled):
-    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:
+    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
         return SquareNetwork(shape[0], math.prod(shape[1:]))
+
+
+class BareModule(Labelled):
+    """Builds a torch module that lacks what training asks of a network."""
+
+    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:  # type: ignore[override]
+        return nn.Linear(1, 1)
 
 
 @pytest.mark.parametrize("name", [name for name, cls in OBJECTIVES.items() if cls.task == "denoise images"])
@@ -208,6 +215,8 @@ def test_check_model_samples_too() -> None:
     check_model(Labelled(), (1, 2, 4), 2, EDM())
     with pytest.raises(AssertionError, match="odd batch"):
         check_model(OnlyTraining(), (1, 2, 4), 2, EDM())
+    with pytest.raises(AssertionError, match="must return a Network"):
+        check_model(BareModule(), (1, 2, 4), 2, EDM())
 
 
 @pytest.mark.parametrize("model", ["dit", "unet1d", "gpt_full"])

@@ -11,6 +11,7 @@ from torch import nn
 from twoclocks import data, models, objectives
 from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import SignImage
+from twoclocks.models import Network
 from twoclocks.rules import Parity
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.loop import LoopState, TrainingSettings, train
@@ -23,13 +24,13 @@ DATA = SignImage().encode(RULE, data.training_set(RULE, 16))
 SETTINGS = TrainingSettings(steps=30, batch=8, learning_rate=1e-3)
 
 
-def fresh(settings: TrainingSettings = SETTINGS) -> tuple[nn.Module, torch.optim.Optimizer]:
+def fresh(settings: TrainingSettings = SETTINGS) -> tuple[Network, torch.optim.Optimizer]:
     torch.manual_seed(0)
     network = models.create("dit", width=16, depth=1, heads=2).build((1, 3, 4), 2)
     return network, make_optimizer(network, settings)
 
 
-def weights(network: nn.Module) -> torch.Tensor:
+def weights(network: Network) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in network.parameters()])
 
 
@@ -78,7 +79,7 @@ def test_training_in_two_halves_is_the_same_run() -> None:
     assert state.step == 30 and torch.equal(weights(network), run((30,)))
 
 
-class Recorder(nn.Module):
+class Recorder(Network):
     """Remembers what it was shown."""
 
     def __init__(self) -> None:
@@ -120,7 +121,7 @@ def test_schedule_is_followed_and_loss_is_the_mean_since_the_last_call() -> None
     assert some[10] == pytest.approx(sum(every[s] for s in range(5, 11)) / 6)
 
 
-class Exploding(nn.Module):
+class Exploding(Network):
     """Fine for some steps, then NaN: a run that diverges at a known step."""
 
     def __init__(self, good: int) -> None:
@@ -154,7 +155,10 @@ def test_loss_that_is_not_finite_stops_before_anything_bad_is_evaluated(good: in
 def test_one_update_is_the_published_formula(name: str) -> None:
     """First step of Adam: w − lr·g/(|g| + ε); decay enters the gradient in Adam, the weight itself in AdamW."""
     settings = replace(SETTINGS, optimizer=name, learning_rate=0.1, weight_decay=0.5)
-    layer = nn.Linear(1, 1, bias=False)
+
+    class Layer(Network, nn.Linear): ...
+
+    layer = Layer(1, 1, bias=False)
     before, gradient = 2.0, -0.25
     layer.weight.data.fill_(before)
     layer.weight.grad = torch.full((1, 1), gradient)

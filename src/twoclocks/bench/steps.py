@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from twoclocks.bench.reference import plain_samples, plain_step, textbook
+from twoclocks.bench.reference import plain_samples, plain_step
 from twoclocks.bench.timing import Work, rate, side_by_side, wait
 from twoclocks.core.seeds import derive
 from twoclocks.runs import load_settings
@@ -157,7 +157,7 @@ def layer_shapes(experiment: Experiment) -> list[tuple[int, int, int]]:
     rows = experiment.train_rows[torch.arange(experiment.settings.training.batch) % len(experiment.train_rows)]
     generator = torch.Generator(experiment.device).manual_seed(0)
     with torch.no_grad():
-        experiment.objective.loss(textbook(experiment.network), experiment.encode(rows), generator)
+        experiment.objective.loss(experiment.network, experiment.encode(rows), generator)
     for hook in hooks:
         hook.remove()
     return [shape for shape in found if min(shape[1:]) >= 16]

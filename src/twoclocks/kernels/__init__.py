@@ -1,5 +1,5 @@
-"""What a transformer does between its matrix products: in plain PyTorch, lean for the CPU, and fused for the GPU."""
+"""Faster forms of networks, objectives and optimizers, each registered against the textbook code that it must equal."""
 
-from twoclocks.kernels.plain import MIXED, PLAIN, Branch, Modulation, Operations, Update
+from twoclocks.kernels.registry import fused_forward, fusions, make_form
 
-__all__ = ["MIXED", "PLAIN", "Branch", "Modulation", "Operations", "Update"]
+__all__ = ["fused_forward", "fusions", "make_form"]

@@ -11,7 +11,7 @@ BLOCK = 256
 
 
 def precondition(clean: Tensor, log_sigma: Tensor, noise: Tensor, sigma_data: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Input, noise label and target of a denoiser's network; see ``Operations.precondition``."""
+    """Input, noise label and target of a denoiser's network; see ``EDM.precondition``."""
     scaled, target, label = torch.empty_like(clean), torch.empty_like(clean), torch.empty_like(log_sigma)
     entries = clean.numel() // len(clean)
     _precondition[(len(clean), triton.cdiv(entries, BLOCK))](

@@ -1,13 +1,13 @@
 """All parameters of a network in one piece of memory, with their gradients and bfloat16 shadows beside them.
 
 So the optimizer is one kernel in one pass, products read the shadows, and layers that share their input are one matrix.
-Without shadows it is the same on the CPU, where an optimizer's step and the sum of two threads' gradients are one call.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -15,18 +15,22 @@ from torch import Tensor, nn
 ALIGNMENT = 64  # entries: the GPU's copy engine wants rows that begin at whole 16 bytes
 
 
+@runtime_checkable
+class FlatForm(Protocol):
+    """A fused form that keeps its network's parameters in one piece of memory."""
+
+    @property
+    def flat(self) -> Flat: ...
+
+
 class Flat:
     """``values`` and ``gradients`` (float32) and ``shadows`` of all parameters, which become views of ``values``.
-
-    Without a ``dtype`` of their own the shadows are the values.
 
     ``stacks`` are layers whose weights, and whose biases, are to lie one behind the other. So do gains and biases of
     all normalisations, in ``norms``.
     """
 
-    def __init__(
-        self, network: nn.Module, dtype: torch.dtype | None = None, stacks: Sequence[Sequence[nn.Linear]] = ()
-    ) -> None:
+    def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Sequence[Sequence[nn.Linear]] = ()) -> None:
         self.parameters = list(network.parameters())  # in the network's order
         groups = [[getattr(layer, name) for layer in stack] for stack in stacks for name in ("weight", "bias")]
         stacked = {parameter for group in groups for parameter in group}
@@ -44,7 +48,7 @@ class Flat:
         device = next(network.parameters()).device
         self.values = torch.zeros(starts[-1], device=device)
         self.gradients = torch.zeros_like(self.values)
-        self.shadows = torch.zeros_like(self.values, dtype=dtype) if dtype is not None else self.values
+        self.shadows = torch.zeros_like(self.values, dtype=dtype)
         with torch.no_grad():
             for parameter in self.places:
                 self.view(self.values, parameter).copy_(parameter)
@@ -65,11 +69,10 @@ class Flat:
 
     def refresh(self) -> None:
         """Renew the shadows from the values."""
-        if self.shadows is not self.values:
-            self.shadows.copy_(self.values)
+        self.shadows.copy_(self.values)
 
     def slot(self, parameter: Tensor) -> Tensor:
-        """Where the parameter's gradient is to be written, which may happen once a step."""
+        """Where the parameter's gradient is to be written, which may happen once per step."""
         assert parameter not in self.written, "a weight was used twice in one step; use kernels: plain for this model"
         self.written.add(parameter)
         return self.slots[parameter]
@@ -87,7 +90,3 @@ class Flat:
                 slot.zero_()
             parameter.grad = slot
         self.written.clear()
-
-    def drop_gradients(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None

@@ -1,17 +1,59 @@
-"""What every network's settings offer: build a module for data of a given shape."""
+"""What every network and its settings offer: a module for data of a given shape, with a textbook forward pass."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
+import torch
 from torch import Tensor, nn
 
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
+
+
+class FusedForm(Protocol):
+    """A faster way to compute what a network's ``forward`` computes; made by ``kernels/`` for one network."""
+
+    def __call__(self, network: Any, *inputs: Any) -> Tensor:
+        """The result of ``network.forward(*inputs)``, up to rounding."""
+
+    def finish_gradients(self) -> None:
+        """Complete the gradients of the last backward pass; called before they are read."""
+
+    def weights_changed(self) -> None:
+        """Renew what was derived from the weights; called after anything but the optimizer changed them."""
+
+
+class Network(nn.Module):
+    """A network: a ``forward`` that reads like its publication, and optional offers, each with a default.
+
+    Its task says what ``forward`` gets: an image (n, *shape) and a noise label (n,); tokens (n, length); or noisy
+    tokens (n, length) and their noise (n,).
+    """
+
+    fused: FusedForm | None = None  # replaces ``forward`` while it is set
+
+    def __call__(self, *inputs: Any) -> Any:
+        return super().__call__(*inputs) if self.fused is None else self.fused(self, *inputs)
+
+    def new_cache(self) -> Any | None:
+        """An empty cache to pass as the second input when tokens come one by one; None: the network has none."""
+        return None
+
+    def learning_rates(self, optimizer: str) -> Mapping[str, float]:
+        """What the learning rate is multiplied by, per parameter name, for "adam", "adamw" or "sgd"; by default 1."""
+        return {}
+
+
+def in_float32(layer: nn.Module, x: Tensor) -> Tensor:
+    """The layer outside of autocast: what meets data, noise levels or the output keeps full precision."""
+    with torch.autocast(x.device.type, enabled=False):
+        out: Tensor = layer(x.to(next(layer.parameters()).dtype))
+    return out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +64,7 @@ class ModelSettings(Settings):
     example: ClassVar[tuple[tuple[int, ...], int]]  # shape and symbols of data for tables
 
     @abstractmethod
-    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:
+    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
         """A freshly initialised network for one encoded sample of ``shape`` over ``symbols`` symbols."""
 
     @property

@@ -7,7 +7,6 @@ modulate each block (adaLN-zero: a fresh network is the identity on tokens and o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,8 +16,8 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.kernels import PLAIN, Branch, Modulation, Operations
-from twoclocks.models.base import MODELS, TransformerSettings, distinct_labels
+from twoclocks.models.attention import self_attention
+from twoclocks.models.base import MODELS, Network, TransformerSettings, distinct_labels, in_float32
 
 EPSILON = 1e-6  # of the normalisations
 
@@ -50,12 +49,10 @@ class DiTSettings(TransformerSettings):
         return DiT(self, shape)
 
 
-class DiT(nn.Module):
+class DiT(Network):
     """F(x, c): (n, channels, height, width) and a noise label (n,) to (n, channels, height, width)."""
 
     positions: Tensor
-    operations: Operations = PLAIN
-    fusible = True
 
     def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -84,25 +81,18 @@ class DiT(nn.Module):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
 
-    @property
-    def stacks(self) -> list[list[nn.Linear]]:
-        """Layers that read the same input: fused, they are one matrix."""
-        return [[*(block.modulation for block in self.blocks), self.final_modulation]]  # type: ignore[list-item]
-
     def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
-        n, channels, rows, columns = x.shape
-        do = self.operations
-        tokens = do.embed(x.flatten(2).transpose(1, 2), self.embed, self.positions)  # (n, rows·columns, width)
-        condition = functional.silu(self.noise_embedding(distinct_labels(noise_label)))  # (n or 1, width)
-        vectors = iter(do.modulations(condition, self.stacks[0]))
-        branches = [branch for block in self.blocks for branch in block.branches(vectors)]  # type: ignore[operator]
-        tokens, update = do.branches(tokens, branches)
-        _, normed = do.modulate(tokens, update, next(vectors), next(vectors), EPSILON)
-        return do.read_out(normed, self.head).transpose(1, 2).reshape(n, channels, rows, columns)
+        tokens = in_float32(self.embed, x.flatten(2).transpose(1, 2)) + self.positions  # (n, rows·columns, width)
+        condition = functional.silu(in_float32(self.noise_embedding, noise_label))  # (n, width)
+        for block in self.blocks:
+            tokens = block(tokens, condition)
+        shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=2)
+        out = in_float32(self.head, modulate(tokens, shift, scale))
+        return out.transpose(1, 2).reshape(x.shape)
 
 
 class Block(nn.Module):
-    """Attention and MLP, each shifted, scaled and gated by the noise level."""
+    """Attention and MLP, each shifted, scaled and gated by the noise level (adaLN-zero)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -113,13 +103,19 @@ class Block(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
-    def branches(self, vectors: Iterator[Tensor]) -> tuple[Branch, Branch]:
-        """With the next six of the modulations."""
-        attention, mlp = (Modulation(next(vectors), next(vectors), next(vectors), EPSILON) for _ in range(2))
-        return (
-            Branch(attention, self.query_key_value, self.project, self.heads),
-            Branch(mlp, self.expand, self.contract),
-        )
+    def forward(self, tokens: Tensor, condition: Tensor) -> Tensor:
+        """Tokens (n, length, width) after the block; condition (n, width)."""
+        shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(condition)[:, None].chunk(6, dim=2)
+        mixed = self_attention(self.query_key_value(modulate(tokens, shift_1, scale_1)), self.heads)
+        tokens = torch.addcmul(tokens, gate_1, self.project(mixed))
+        hidden = functional.gelu(self.expand(modulate(tokens, shift_2, scale_2)))
+        return torch.addcmul(tokens, gate_2, self.contract(hidden))
+
+
+def modulate(tokens: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """Normalised tokens · (1 + scale) + shift: tokens (n, length, width), shift and scale (n, 1, width)."""
+    normed = functional.layer_norm(tokens, tokens.shape[-1:], eps=EPSILON)
+    return torch.addcmul(shift, normed, 1 + scale)  # one pass over memory in place of two
 
 
 class NoiseEmbedding(nn.Module):
@@ -134,7 +130,8 @@ class NoiseEmbedding(nn.Module):
         self.layers = nn.Sequential(nn.Linear(frequencies, width), nn.SiLU(), nn.Linear(width, width))
 
     def forward(self, label: Tensor) -> Tensor:
-        phase = label[:, None].float() * self.omega
+        """Labels (n,) to (n, width); to (1, width) where all rows share one label, as in a sampler."""
+        phase = distinct_labels(label)[:, None].float() * self.omega
         features = torch.cat([phase.cos(), phase.sin()], dim=-1)
         return self.layers(features.to(label.dtype))  # type: ignore[no-any-return]
 

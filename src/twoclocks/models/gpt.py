@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twoclocks.kernels import PLAIN, Branch, Operations, Update
-from twoclocks.kernels.plain import merge_heads, split_heads
-from twoclocks.models.base import MODELS, TransformerSettings
+from twoclocks.models.attention import merge_heads, self_attention, split_heads
+from twoclocks.models.base import MODELS, Network, TransformerSettings, in_float32
 
 
 @MODELS.register("gpt")
@@ -34,21 +33,30 @@ class GPTSettings(TransformerSettings):
 
 
 class Cache:
-    """Keys and values of the positions read so far, one pair of buffers (n, heads, length, width/heads) a block."""
+    """Keys and values of the positions read so far: one pair of buffers (n, heads, length, width/heads) per block."""
 
-    def __init__(self, blocks: int) -> None:
-        self.filled = 0
+    def __init__(self, blocks: int, length: int) -> None:
+        self.filled, self.length = 0, length
         self.entries: list[tuple[Tensor, Tensor] | None] = [None] * blocks
 
+    def extended(self, block: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Write new keys and values (n, heads, t, size) behind the old ones; return all that are filled."""
+        entry = self.entries[block]
+        if entry is None:
+            shape = (*k.shape[:2], self.length, k.shape[3])
+            entry = self.entries[block] = k.new_empty(shape), v.new_empty(shape)
+        end = self.filled + k.shape[2]
+        entry[0][:, :, self.filled : end] = k
+        entry[1][:, :, self.filled : end] = v
+        return entry[0][:, :, :end], entry[1][:, :, :end]
 
-class GPT(nn.Module):
+
+class GPT(Network):
     """Logits (n, t, symbols) of the next symbol after each of t tokens; the start token is −1 or ``symbols``.
 
     The head covers the symbols only, so the start token can never be generated.
     """
 
-    operations: Operations = PLAIN
-    fusible = True
     causal: ClassVar[bool] = True
 
     def __init__(self, settings: GPTSettings, length: int, symbols: int) -> None:
@@ -57,7 +65,7 @@ class GPT(nn.Module):
         self.length = length
         self.token_embedding = nn.Embedding(symbols + 1, width)
         self.position_embedding = nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads, length, self.causal) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, self.causal) for _ in range(depth))
         self.final_norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, symbols, bias=False)
         self._initialise(depth)
@@ -72,35 +80,30 @@ class GPT(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def new_cache(self) -> Cache:
-        return Cache(len(self.blocks))
+        return Cache(len(self.blocks), self.length)
 
     def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
-        if cache is None:
-            return self.read(self.embed(tokens))
-        do, update = self.operations, None
-        hidden = self.embed(tokens, cache.filled)
+        """With a cache, ``tokens`` are those behind what it holds."""
+        hidden = self.embed(tokens, 0 if cache is None else cache.filled)
         for index, block in enumerate(self.blocks):
-            hidden, update = block(do, hidden, update, cache, index)
-        cache.filled += tokens.shape[1]
-        return do.read_out(do.normalise(hidden, update, self.final_norm)[1], self.head)
+            hidden = block(hidden) if cache is None else block.forward_cached(hidden, cache, index)  # type: ignore[operator]
+        if cache is not None:
+            cache.filled += tokens.shape[1]
+        return in_float32(self.head, in_float32(self.final_norm, hidden))
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """Tokens (n, t) from a position on, (n, t, width)."""
+        """Tokens (n, t) from a position on, as (n, t, width)."""
         positions = self.position_embedding.weight[start : start + tokens.shape[1]]
-        return self.operations.look_up(tokens % self.token_embedding.num_embeddings, self.token_embedding, positions)
-
-    def read(self, hidden: Tensor) -> Tensor:
-        """Logits of embedded tokens (n, t, width), all blocks at once."""
-        do = self.operations
-        branches = [branch for block in self.blocks for branch in block.branches()]  # type: ignore[operator]
-        hidden, update = do.branches(hidden, branches)
-        return do.read_out(do.normalise(hidden, update, self.final_norm)[1], self.head)
+        embedded: Tensor = self.token_embedding(tokens % self.token_embedding.num_embeddings)
+        return embedded + positions
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int, length: int, causal: bool) -> None:
+    """Pre-norm attention and MLP, each added to its input."""
+
+    def __init__(self, width: int, heads: int, causal: bool) -> None:
         super().__init__()
-        self.heads, self.length, self.causal = heads, length, causal
+        self.heads, self.causal = heads, causal
         self.attention_norm = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.project = nn.Linear(width, width)
@@ -108,39 +111,27 @@ class Block(nn.Module):
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
 
-    def branches(self) -> tuple[Branch, Branch]:
-        return (
-            Branch(self.attention_norm, self.query_key_value, self.project, self.heads, self.causal),
-            Branch(self.mlp_norm, self.expand, self.contract),
-        )
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Hidden states (n, t, width) after the block."""
+        mixed = self_attention(self.query_key_value(self.attention_norm(hidden)), self.heads, self.causal)
+        return self.mlp(hidden + self.project(mixed))
 
-    def forward(
-        self, do: Operations, hidden: Tensor, update: Update | None, cache: Cache, index: int
-    ) -> tuple[Tensor, Update]:
-        """The same behind what is in the cache: hidden states, and the last update to them."""
-        hidden, normed = do.normalise(hidden, update, self.attention_norm)
-        mixed = self.attend_cached(do.linear(normed, self.query_key_value), cache, index)
-        hidden, normed = do.normalise(hidden, do.update(mixed, self.project), self.mlp_norm)
-        return hidden, do.update(do.activate(normed, self.expand), self.contract)
+    def forward_cached(self, hidden: Tensor, cache: Cache, index: int) -> Tensor:
+        """The same for positions behind those whose keys and values are in the cache."""
+        packed = self.query_key_value(self.attention_norm(hidden))
+        return self.mlp(hidden + self.project(cached_attention(packed, self.heads, cache, index)))
 
-    def attend_cached(self, packed: Tensor, cache: Cache, index: int) -> Tensor:
-        """Attention of the new positions to all that are in the cache and to each other."""
-        q, k, v = split_heads(packed, self.heads)
-        k, v = self.extended(cache, index, k, v)
-        steps, before = q.shape[2], k.shape[2] - q.shape[2]
-        if before == 0 or steps == 1:
-            return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=steps > 1))
-        seen = torch.ones(steps, before + steps, dtype=torch.bool, device=q.device).tril(before)
-        return merge_heads(functional.scaled_dot_product_attention(q, k, v, attn_mask=seen))
+    def mlp(self, hidden: Tensor) -> Tensor:
+        out: Tensor = hidden + self.contract(functional.gelu(self.expand(self.mlp_norm(hidden))))
+        return out
 
-    def extended(self, cache: Cache, index: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write the new keys and values behind the old ones; return all that are filled."""
-        entry = cache.entries[index]
-        if entry is None:
-            room = (*k.shape[:2], self.length, k.shape[3])
-            entry = k.new_empty(room), v.new_empty(room)
-            cache.entries[index] = entry
-        end = cache.filled + k.shape[2]
-        entry[0][:, :, cache.filled : end] = k
-        entry[1][:, :, cache.filled : end] = v
-        return entry[0][:, :, :end], entry[1][:, :, :end]
+
+def cached_attention(packed: Tensor, heads: int, cache: Cache, index: int) -> Tensor:
+    """Causal attention of new positions (n, t, 3·width) to all that are in the cache and to each other."""
+    q, k, v = split_heads(packed, heads)
+    k, v = cache.extended(index, k, v)
+    steps, before = q.shape[2], k.shape[2] - q.shape[2]
+    if before == 0 or steps == 1:
+        return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=steps > 1))
+    seen = torch.ones(steps, before + steps, dtype=torch.bool, device=q.device).tril(before)
+    return merge_heads(functional.scaled_dot_product_attention(q, k, v, attn_mask=seen))

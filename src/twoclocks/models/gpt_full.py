@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from twoclocks.core.config import setting
-from twoclocks.models.base import MODELS
+from twoclocks.models.base import MODELS, in_float32
 from twoclocks.models.gpt import GPT, GPTSettings
 from twoclocks.models.noise_features import FEATURES, noise_features
 
@@ -41,8 +41,15 @@ class FullGPT(GPT):
             nn.init.normal_(self.noise.weight, std=0.02)
             nn.init.zeros_(self.noise.bias)
 
+    def new_cache(self) -> Any:
+        return None  # every position reads all others: nothing can be kept
+
     def forward(self, tokens: Tensor, noise: Any = None) -> Tensor:
-        hidden = self.embed(tokens)
-        if self.noise is not None:
-            hidden = hidden + self.noise(noise_features(noise))[:, None].to(hidden.dtype)
-        return self.read(hidden)
+        hidden = self.embed(tokens) + self.noise_offset(noise)
+        for block in self.blocks:
+            hidden = block(hidden)
+        return in_float32(self.head, in_float32(self.final_norm, hidden))
+
+    def noise_offset(self, noise: Any) -> Tensor | float:
+        """What the noise level (n,) adds to every position: (n, 1, width), or 0 where the network does not read it."""
+        return 0.0 if self.noise is None else in_float32(self.noise, noise_features(noise))[:, None]

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.kernels import PLAIN, Operations
-from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.models.base import MODELS, ModelSettings, Network
 
 
 @MODELS.register("mlp")
@@ -44,10 +43,8 @@ class MLPSettings(ModelSettings):
         return MLP(self, shape)
 
 
-class MLP(nn.Module):
+class MLP(Network):
     """f(x): (n, *shape) and a noise label (n,), which is not read, to (n, *shape)."""
-
-    operations: Operations = PLAIN
 
     def __init__(self, settings: MLPSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -61,20 +58,21 @@ class MLP(nn.Module):
             outgoing = torch.randn(entries, half)
             self.output.weight.copy_(torch.cat([outgoing, -outgoing], dim=1))
 
-    def learning_rates(self, kind: str) -> dict[str, float]:
+    def learning_rates(self, optimizer: str) -> dict[str, float]:
         """Factors under which one step changes the function by as much at every width.
 
         Gradient descent moves f by rate · s² · (a sum over m units); Adam, whose steps have a size of their own, by
         rate · s · (a sum over m units).
         """
-        gained = self.width * (self.output_scale**2 if kind == "sgd" else self.output_scale)
+        gained = self.width * (self.output_scale**2 if optimizer == "sgd" else self.output_scale)
         return dict.fromkeys(("hidden.weight", "output.weight"), 1 / gained)
 
     def features(self, x: Tensor) -> Tensor:
         """relu(w·x/√d) of every unit (n, width)."""
         flat = x.flatten(1)
-        return self.operations.linear(flat / math.sqrt(flat.shape[1]), self.hidden).relu()
+        hidden: Tensor = self.hidden(flat / math.sqrt(flat.shape[1]))
+        return hidden.relu()
 
     def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
-        out = self.operations.linear(self.features(x), self.output)
+        out: Tensor = self.output(self.features(x))
         return (self.output_scale * out.to(x.dtype)).reshape(x.shape)

@@ -16,8 +16,7 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.kernels import PLAIN, Operations
-from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.models.base import MODELS, ModelSettings, Network, in_float32
 from twoclocks.models.noise_features import FEATURES, noise_features
 
 
@@ -63,10 +62,8 @@ class UNet1dSettings(ModelSettings):
         return UNet1d(self, math.prod(shape), symbols)
 
 
-class UNet1d(nn.Module):
+class UNet1d(Network):
     """Logits (n, length, symbols) of the clean tokens, from noisy ones (n, length), −1 a mask, and their noise (n,)."""
-
-    operations: Operations = PLAIN
 
     def __init__(self, settings: UNet1dSettings, length: int, symbols: int) -> None:
         super().__init__()
@@ -95,8 +92,7 @@ class UNet1d(nn.Module):
             return 1 / layer.in_features
         return math.sqrt((1 if name == "noise" else 2) / layer.in_features)  # GELU halves the variance
 
-    def learning_rates(self, kind: str) -> dict[str, float]:
-        """What the learning rate is multiplied by at each parameter, for Adam or for gradient descent (``sgd``)."""
+    def learning_rates(self, optimizer: str) -> dict[str, float]:
         rates = {}
         for name, parameter in self.named_parameters():
             layer = self.get_submodule(name.rpartition(".")[0])
@@ -105,22 +101,22 @@ class UNet1d(nn.Module):
             if name.startswith("head"):
                 rates[name] = 1 / layer.in_features if matrix else 1.0
             elif inner and matrix:
-                rates[name] = 1.0 if kind == "sgd" else 1 / layer.in_features
+                rates[name] = 1.0 if optimizer == "sgd" else 1 / layer.in_features
             else:  # what data or a constant one meets first
-                rates[name] = float(layer.out_features) if kind == "sgd" else 1.0
+                rates[name] = float(layer.out_features) if optimizer == "sgd" else 1.0
         return rates
 
     def forward(self, tokens: Tensor, noise: Tensor) -> Tensor:
-        do, group = self.operations, self.branching
+        group = self.branching
         one_hot = functional.one_hot(tokens % self.inputs, self.inputs).to(self.embedding.weight.dtype)
-        hidden = do.linear(one_hot, self.embedding)  # (n, length, width)
+        hidden = self.embedding(one_hot)  # (n, length, width)
         if self.noise is not None:
-            hidden = hidden + self.noise(noise_features(noise))[:, None]
+            hidden = hidden + in_float32(self.noise, noise_features(noise))[:, None]
         skips = []
         for layer in self.down:
             skips.append(hidden)
             n, length, width = hidden.shape
-            hidden = do.activate(hidden.reshape(n, length // group, group * width), layer)  # type: ignore[arg-type]
+            hidden = functional.gelu(layer(hidden.reshape(n, length // group, group * width)))
         for layer, skip in zip(self.up, reversed(skips), strict=True):
-            hidden = do.activate(hidden, layer).reshape(skip.shape) + skip  # type: ignore[arg-type]
-        return do.read_out(hidden.to(self.head.weight.dtype), self.head)
+            hidden = functional.gelu(layer(hidden)).reshape(skip.shape) + skip
+        return in_float32(self.head, hidden)

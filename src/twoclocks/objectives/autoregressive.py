@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from twoclocks.core.config import setting
-from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
+from twoclocks.objectives.base import OBJECTIVES, CachingNetwork, Network, Objective, Task
 from twoclocks.objectives.randomness import pick
 
 START = -1  # "nothing yet": the network embeds it behind the last symbol, as token 2 where the symbols are 0 and 1
@@ -59,8 +59,7 @@ class Autoregressive(Objective):
 
     def begin(self, network: Network, noise: Tensor) -> Prefix:
         start = torch.full((len(noise), 1), START, dtype=torch.int64, device=noise.device)
-        new_cache = getattr(network, "new_cache", None)
-        return Prefix(start, noise, new_cache() if new_cache is not None else None)
+        return Prefix(start, noise, network.new_cache() if isinstance(network, CachingNetwork) else None)
 
     def reverse_step(self, network: Network, state: Prefix, level: int) -> Prefix:
         if state.cache is None:

@@ -1,4 +1,4 @@
-"""What an objective is: a corruption, a per-sample loss, and the backward pass from noise to samples.
+"""What an objective is: a corruption, a per-sample loss, and the reverse process from noise to samples.
 
 An objective gets the network as a callable and never knows its type, so an exact oracle can take its place.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -20,6 +20,14 @@ Network = Callable[..., Tensor]
 # What a network is asked: F(image (n, *shape), label (n,)) -> (n, *shape); logits (n, length, symbols) of the token
 # behind each one, from tokens; logits of every clean token, from noisy tokens (n, length) and their noise (n,).
 Task = Literal["denoise images", "predict the next token", "restore tokens"]
+
+
+@runtime_checkable
+class CachingNetwork(Protocol):
+    """A network that can read tokens one by one without reading those before again."""
+
+    def new_cache(self) -> Any | None:
+        """An empty cache, to be given as the second input; None: it has none after all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +73,7 @@ class Objective(Settings):
 
     @abstractmethod
     def reverse_step(self, network: Network, state: Any, level: int) -> Any:
-        """One step of the backward pass."""
+        """One step of the reverse process."""
 
     @abstractmethod
     def finish(self, state: Any) -> Tensor:

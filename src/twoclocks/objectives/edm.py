@@ -16,7 +16,6 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.kernels import PLAIN, Operations
 from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
 
 Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
@@ -82,11 +81,19 @@ class EDM(Objective):
         return self.log_sigma_mean + self.log_sigma_std * normal, noise
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
-        do: Operations = getattr(network, "operations", PLAIN)
-        log_sigma, noise = drawn
-        scaled, label, target = do.precondition(clean, log_sigma, noise, self.sigma_data)
+        scaled, label, target = self.precondition(clean, *drawn)
         # λ c_out² = 1: the weighted error of the denoiser is the plain error of the network.
         return functional.mse_loss(network(scaled, label), target, reduction="none").flatten(1).mean(dim=1)
+
+    def precondition(self, clean: Tensor, log_sigma: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the network is shown of y = clean + σ·noise, its noise label (n,), and what it should return.
+
+        Input y/√(σ² + σd²), label ln σ / 4, target (σ/σd · clean − σd · noise)/√(σ² + σd²).
+        """
+        sigma = like(log_sigma.exp(), clean)
+        inverse = (sigma.square() + self.sigma_data**2).rsqrt()
+        target = (sigma / self.sigma_data * clean - self.sigma_data * noise) * inverse
+        return (clean + sigma * noise) * inverse, log_sigma / 4, target
 
     @staticmethod
     def denoising_error(denoiser: Denoiser, clean: Tensor, sigma: Tensor, noise: Tensor) -> Tensor:

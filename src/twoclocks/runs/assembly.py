@@ -9,21 +9,22 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from twoclocks.core.config import to_mapping
+from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_files
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
 from twoclocks.evaluation.metrics import Evaluator
-from twoclocks.models.base import parameter_count
+from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.capture import Captured
-from twoclocks.training.loop import LoopState, check_finite, make_step, set_operations, train
-from twoclocks.training.optimizer import make_optimizer, names_in_order
-from twoclocks.training.step import Step, operations_of
+from twoclocks.training.loop import LoopState, check_finite, make_step, train
+from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
+from twoclocks.training.step import Step, finish_gradients
 from twoclocks.training.thread_pool import ThreadPool, pool_size
 
 SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
@@ -43,7 +44,7 @@ class Experiment:
     def __init__(self, settings: RunSettings) -> None:
         assert settings.encoding is not None
         self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
-        self.objective, self.device = settings.objective, settings.training.device
+        self.device = settings.training.device
         index = torch.device(self.device).index
         if settings.training.on_gpu and index is not None:
             torch.cuda.set_device(index)  # streams, graphs and kernels go where the tensors are
@@ -53,18 +54,22 @@ class Experiment:
         holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
         self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation, holdout)
         self.network = self.build_network()
-        set_operations(self.network, settings.training)
+        self.objective = use_kernels(self.network, settings.objective, settings.training)
         self.optimizer = make_optimizer(self.network, settings.training)
         self.pool = self.make_pool()
         self.loop = LoopState(self.device)
         self.sampler: Captured[Tensor] | None = None
         self.noise = sampling_noise(settings).to(self.device)
 
-    def build_network(self) -> nn.Module:
+    def build_network(self) -> Network:
         """Initial weights come from the training seed on the CPU, so they are the same on every device."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(self.settings.training.seed, "initial weights"))
             network = self.settings.model.build(self.encoding.shape(self.rule), self.rule.symbols)
+        if not isinstance(network, Network):
+            name = MODELS.name_of(self.settings.model)
+            fix = "derive it from twoclocks.models.Network, which is a torch.nn.Module"
+            raise UserError(f"model.name: {name!r} builds a {type(network).__name__}; {fix}")
         return network.to(self.device)
 
     def make_pool(self) -> ThreadPool:
@@ -90,7 +95,7 @@ class Experiment:
         rows = self.train_rows[torch.arange(self.settings.training.batch) % len(self.train_rows)]
         generator = torch_stream(self.settings.training.seed, "rehearsal", device=self.device)
         self.objective.loss(self.network, self.encode(rows), generator).mean().backward()
-        operations_of(self.network).join()
+        finish_gradients(self.network)
         self.optimizer.zero_grad(set_to_none=True)
 
     def train(
@@ -168,7 +173,8 @@ class Experiment:
 
     def load_weights(self, tensors: Mapping[str, Tensor]) -> None:
         self.network.load_state_dict(dict(tensors))
-        operations_of(self.network).refresh()
+        if self.network.fused is not None:
+            self.network.fused.weights_changed()
 
     def state(self) -> dict[str, Tensor]:
         """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twoclocks.core.config import setting
-from twoclocks.models.base import MODELS, ModelSettings
+from twoclocks.models.base import MODELS, ModelSettings, Network
 
 
 @MODELS.register("one_layer")  # the name in settings: --model.name one_layer
@@ -37,12 +37,12 @@ class OneLayerSettings(ModelSettings):
         """The name of the network in tables and on pages."""
         return f"One layer {self.width}"
 
-    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:
+    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
         """A new network for samples of ``shape``; its initial weights come from torch's global generator."""
         return OneLayer(math.prod(shape), self.width)
 
 
-class OneLayer(nn.Module):
+class OneLayer(Network):  # a torch module
     """F(x, label): images (n, *shape) and one noise label per row (n,) to images (n, *shape)."""
 
     def __init__(self, entries: int, width: int) -> None:

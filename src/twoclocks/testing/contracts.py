@@ -13,7 +13,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.rows import row_keys
 from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
-from twoclocks.models.base import ModelSettings
+from twoclocks.models.base import ModelSettings, Network
 from twoclocks.objectives import OBJECTIVES
 from twoclocks.objectives.base import Objective, sample
 from twoclocks.rules.base import TRIABLE, Rule, all_pieces, in_range
@@ -194,7 +194,7 @@ def objectives_of(task: str, symbols: int) -> list[Objective]:
     return found
 
 
-def check_calls(network: torch.nn.Module, objective: Objective, shape: tuple[int, ...], symbols: int) -> None:
+def check_calls(network: Network, objective: Objective, shape: tuple[int, ...], symbols: int) -> None:
     """A network answers the calls of training and of sampling, for batches of any size."""
     name = type(objective).__name__
     clean = example_batch(objective.kind, 5, shape, symbols)
@@ -206,10 +206,11 @@ def check_calls(network: torch.nn.Module, objective: Objective, shape: tuple[int
     assert bool(torch.isfinite(samples.float()).all()), f"samples of {name} are not finite"
 
 
-def randomised(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> torch.nn.Module:
+def randomised(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> Network:
     """A network without zero-initialised layers, through which every parameter matters."""
     torch.manual_seed(0)
     network = model.build(shape, symbols)
+    assert isinstance(network, Network), "build must return a Network (twoclocks.models.base), which is a torch module"
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))

@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
-from twoclocks.core.errors import SettingError
 from twoclocks.core.seeds import derive
-from twoclocks.kernels import MIXED, PLAIN, Operations
-from twoclocks.kernels.lean import LeanOperations
+from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.step import PlainStep, SharedStep, Step, captured
 from twoclocks.training.thread_pool import ThreadPool
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
-CHECK_EVERY = 50  # steps between two looks at the loss
+CHECK_EVERY = 50  # steps between two checks of the loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +26,7 @@ class TrainingSettings(Settings):
     """Steps, batch, optimizer and where to run."""
 
     steps: int = setting(help="optimizer steps", at_least=1, at_most=10**12)
-    batch: int = setting(256, "samples a step, drawn with replacement unless distinct", at_least=1, at_most=10**6)
+    batch: int = setting(256, "samples per step, drawn with replacement unless distinct", at_least=1, at_most=10**6)
     distinct: bool = setting(False, "no sample twice in a step: with batch = data.n, each step sees the whole set")
     optimizer: OptimizerName = setting(
         "adam", "Adam, AdamW for decoupled weight decay, or plain gradient descent without momentum"
@@ -43,8 +41,7 @@ class TrainingSettings(Settings):
     )
     kernels: Literal["fused", "plain"] = setting(
         "fused",
-        "for transformers, fused: Triton for bfloat16 on the GPU, lean operations for float32 on the CPU; "
-        "plain: PyTorch's own",
+        "fused: Triton kernels for transformers in bfloat16 on the GPU; plain: PyTorch's own everywhere",
         machine=True,
     )
     capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs", machine=True)
@@ -56,28 +53,6 @@ class TrainingSettings(Settings):
     @property
     def captures(self) -> bool:
         return self.capture and self.on_gpu
-
-
-def set_operations(network: nn.Module, settings: TrainingSettings) -> None:
-    """Have the network compute in the precision and with the kernels that are asked for."""
-    network.operations = make_operations(network, settings)  # type: ignore[assignment]
-
-
-def make_operations(network: nn.Module, settings: TrainingSettings) -> Operations:
-    # On flat memory all parameters have one rate.
-    fits = getattr(network, "fusible", False) and not hasattr(network, "learning_rates")
-    fused = settings.kernels == "fused" and fits
-    if settings.precision != "bfloat16":
-        lean = fused and settings.precision == "float32" and not settings.on_gpu
-        return LeanOperations(network) if lean else PLAIN
-    if not fused or not settings.on_gpu:
-        return MIXED
-    try:
-        from twoclocks.kernels.fused import FusedOperations
-    except ModuleNotFoundError:
-        fix = "they need the package triton, which is not there; install it, or use plain"
-        raise SettingError("training.kernels", settings.kernels, fix) from None
-    return FusedOperations(network)
 
 
 class LoopState:
@@ -112,7 +87,7 @@ class LoopState:
 
 
 def make_step(
-    network: nn.Module,
+    network: Network,
     optimizer: torch.optim.Optimizer,
     objective: Objective,
     data: Tensor,
@@ -128,7 +103,7 @@ def make_step(
 
 
 def train(
-    network: nn.Module,
+    network: Network,
     optimizer: torch.optim.Optimizer,
     objective: Objective,
     data: Tensor,
@@ -143,8 +118,8 @@ def train(
     """Train from where ``state`` stands to ``settings.steps``; "step s" means after s updates.
 
     ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
-    Losses are summed on the device and looked at every CHECK_EVERY steps and before each call, so the host need not
-    wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` hears of every look.
+    Losses are summed on the device and checked every CHECK_EVERY steps and before each call, so the host need not
+    wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` follows every check.
     ``on_step`` is called when a step is done with all that belongs to it: the place to store or to stop.
     """
     state = state if state is not None else LoopState(data.device)
@@ -174,7 +149,7 @@ def train(
         on_step(state.step)
 
 
-def check_finite(network: nn.Module, state: LoopState) -> None:
+def check_finite(network: Network, state: LoopState) -> None:
     """A sum keeps every NaN and infinity that entered it; the weights show what the last update did."""
     largest = torch._foreach_norm([parameter.detach() for parameter in network.parameters()], float("inf"))
     if not bool(torch.isfinite(torch.stack([state.loss_sum.float(), *largest])).all()):  # the host waits but once

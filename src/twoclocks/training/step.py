@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from twoclocks.kernels import PLAIN, Operations
+from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
 from twoclocks.training.capture import Captured
 from twoclocks.training.thread_pool import ThreadPool, replicas
@@ -22,7 +22,7 @@ WARM_UP = 2  # updates before the capture: kernels are compiled and moments made
 class PlainStep:
     """Draw rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``."""
 
-    network: nn.Module
+    network: Network
     optimizer: torch.optim.Optimizer
     objective: Objective
     data: Tensor
@@ -42,7 +42,7 @@ class PlainStep:
         loss = self.objective.loss(self.network, self.data[self.draw_rows()], self.generator).mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        operations_of(self.network).join()
+        finish_gradients(self.network)
         self.optimizer.step()
         self.loss_sum += loss.detach()
 
@@ -60,20 +60,30 @@ class SharedStep(PlainStep):
         clean = self.data[self.draw_rows()]
         parts = self.pool.parts(clean, *self.objective.draw(clean, self.generator))
         losses = self.pool.map(self.part, list(zip(self.networks, parts, strict=False)))
-        first, *others = (gradients_of(network) for network in self.networks[: len(parts)])
+        first, *others = (gradients_of(one) for one in self.networks[: len(parts)])
         for gradients in others:
             torch._foreach_add_(first, gradients)
         self.optimizer.step()
         self.loss_sum += torch.stack(losses).sum()
 
-    def part(self, given: tuple[nn.Module, tuple[Tensor, ...]]) -> Tensor:
+    def part(self, given: tuple[Network, tuple[Tensor, ...]]) -> Tensor:
         """The share of some rows in the loss; its gradient is left in a replica."""
         network, (clean, *drawn) = given
-        forget_gradients(network)
+        network.zero_grad(set_to_none=True)
         loss = self.objective.loss_given(network, clean, *drawn).sum() / self.batch
         loss.backward()
-        operations_of(network).join()
+        finish_gradients(network)
         return loss.detach()
+
+
+def finish_gradients(network: Network) -> None:
+    """Complete the gradients of a backward pass; a fused form may still be writing them."""
+    if network.fused is not None:
+        network.fused.finish_gradients()
+
+
+def gradients_of(network: Network) -> list[Tensor]:
+    return [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
 
 
 def captured(step: PlainStep) -> Step:
@@ -103,23 +113,9 @@ def undone(step: PlainStep) -> Iterator[None]:
         step.loss_sum.copy_(loss_sum)
     step.generator.set_state(stream)
     optimizer.zero_grad(set_to_none=True)
-    operations_of(network).refresh()
+    if network.fused is not None:
+        network.fused.weights_changed()
 
 
 def tensors_of(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
-
-
-def forget_gradients(network: nn.Module) -> None:
-    flat = getattr(operations_of(network), "flat", None)
-    (flat.drop_gradients if flat is not None else network.zero_grad)()
-
-
-def gradients_of(network: nn.Module) -> list[Tensor]:
-    """All gradients, in one piece where they lie in one."""
-    flat = getattr(operations_of(network), "flat", None)
-    return [flat.gradients] if flat is not None else [p.grad for p in network.parameters() if p.grad is not None]
-
-
-def operations_of(network: nn.Module) -> Operations:
-    return getattr(network, "operations", PLAIN)

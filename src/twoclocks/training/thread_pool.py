@@ -14,7 +14,9 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from twoclocks.models.base import Network
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -53,7 +55,7 @@ class ThreadPool:
             wait(futures)
             raise
 
-    def guarded(self, network: nn.Module) -> Guarded:
+    def guarded(self, network: Network) -> Guarded:
         """The network for long work: its next call ends a thread whose pool was stopped."""
         return Guarded(network, self.stopped)
 
@@ -66,7 +68,7 @@ class ThreadPool:
 class Guarded:
     """A network that refuses once ``stopped`` is set."""
 
-    def __init__(self, network: nn.Module, stopped: threading.Event) -> None:
+    def __init__(self, network: Network, stopped: threading.Event) -> None:
         self.network, self.stopped = network, stopped
 
     def __call__(self, *given: Any) -> Tensor:
@@ -75,18 +77,15 @@ class Guarded:
         result: Tensor = self.network(*given)
         return result
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.network, name)
+    def new_cache(self) -> Any | None:
+        return self.network.new_cache()
 
 
-def replicas(network: nn.Module, count: int) -> list[nn.Module]:
+def replicas(network: Network, count: int) -> list[Network]:
     """The network and copies of it that share its weights but not its gradients."""
     copies = [copy.deepcopy(network) for _ in range(count - 1)]
     for other in copies:
         for mine, shared in zip(other.parameters(), network.parameters(), strict=True):
             mine.data = shared.data
             mine.grad = None
-        ours, flat = (getattr(getattr(each, "operations", None), "flat", None) for each in (network, other))
-        if ours is not None and flat is not None:
-            flat.values = ours.values
     return [network, *copies]

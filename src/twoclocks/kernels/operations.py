@@ -1,6 +1,6 @@
-"""The same operations for an NVIDIA GPU: matrix products in bfloat16, all between them in few Triton kernels.
+"""A transformer's operations for an NVIDIA GPU: matrix products in bfloat16, all between them in few Triton kernels.
 
-Weights stay in float32; each matrix has a bfloat16 shadow that the products read, renewed after every update. A bias is
+Weights stay in float32. Each matrix has a bfloat16 shadow that the products read, renewed after every update. A bias is
 added where the product is next read. Gradients of weights are made on other streams during the backward pass: they
 fill the multiprocessors that memory-bound kernels leave idle. They are written where the optimizer reads them.
 """
@@ -8,32 +8,65 @@ fill the multiprocessors that memory-bound kernels leave idle. They are written 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twoclocks.kernels import attention, corruption, functions, skinny
+from twoclocks.kernels import attention, functions, skinny
 from twoclocks.kernels.flat import Flat
-from twoclocks.kernels.plain import Operations, Update, merge_heads, split_heads
+from twoclocks.kernels.registry import Stacks, fusions
+from twoclocks.models.attention import merge_heads, split_heads
+from twoclocks.models.base import Network
 
 NOTHING: tuple[None, None, None] = (None, None, None)
 STREAMS = 2  # beside the backward pass: several small gradients at a time
 
 
-class FusedOperations(Operations):
-    """Operations of one network; ``refresh`` after its weights changed, ``join`` before its gradients are read."""
+class Update(NamedTuple):
+    """What a branch adds to the tokens: gate ⊙ (value + bias).
 
-    def __init__(self, network: nn.Module, dtype: torch.dtype = torch.bfloat16) -> None:
+    A branch does not add its update itself: it hands it to the next normalisation, which must read the tokens anyway.
+    That saves a pass over memory.
+    """
+
+    value: Tensor  # (n, length, width)
+    bias: Tensor | None = None  # (width,); None: it is in the value already
+    gate: Tensor | None = None  # (n, width); None: one
+
+
+class TritonForm:
+    """A network's fused forward pass with the operations that it uses."""
+
+    def __init__(self, network: Network, dtype: torch.dtype = torch.bfloat16) -> None:
+        fusion = fusions()[type(network)]
+        self.forward, self.operations = fusion.forward, Operations(network, dtype, fusion.stacks(network))
+
+    @property
+    def flat(self) -> Flat:
+        return self.operations.flat
+
+    def __call__(self, network: Network, *inputs: Any) -> Tensor:
+        return self.forward(network, self.operations, *inputs)
+
+    def finish_gradients(self) -> None:
+        self.operations.join()
+
+    def weights_changed(self) -> None:
+        self.flat.refresh()
+
+
+class Operations:
+    """Fused operations on the weights of one network; ``join`` before its gradients are read."""
+
+    def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Stacks = ()) -> None:
         self.dtype, self.tokens = dtype, dtype  # of the products, and of what blocks add to
-        self.flat = Flat(network, dtype, getattr(network, "stacks", ()))
+        self.flat = Flat(network, dtype, stacks)
         self.sums = TokenSums(self.flat)
         self.streams: list[torch.cuda.Stream] = []
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
-
-    def refresh(self) -> None:
-        self.flat.refresh()
 
     def shadow(self, parameter: Tensor) -> Tensor:
         return self.flat.view(self.flat.shadows, parameter)
@@ -67,34 +100,35 @@ class FusedOperations(Operations):
 
     # The operations
 
-    def precondition(
-        self, clean: Tensor, log_sigma: Tensor, noise: Tensor, sigma_data: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return corruption.precondition(clean.contiguous(), log_sigma, noise, sigma_data)
-
     def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
+        """The outputs of all layers for ``condition`` (n, width), cut into vectors (n, width) in their order."""
         whole: Tensor = functions.Stacked.apply(condition.to(self.dtype), self, tuple(layers))
         return whole.split(condition.shape[1], dim=1)
 
     def modulate(
         self, tokens: Tensor, update: Update | None, shift: Tensor, scale: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
+        """Tokens with the update, and these normalised, scaled and shifted, each sample by its own vector."""
         return functions.Normalise.apply(self, None, eps, tokens, *(update or NOTHING), shift, scale)
 
     def normalise(self, tokens: Tensor, update: Update | None, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+        """Tokens with the update, and these normalised with the layer's gain and bias."""
         vectors = norm.bias.detach(), norm.weight.detach()
         return functions.Normalise.apply(self, norm, norm.eps, tokens, *(update or NOTHING), *vectors)
 
     def attend(self, normed: Tensor, layer: nn.Linear, heads: int, causal: bool = False) -> Tensor:
+        """Attention (n, length, width); ``layer`` makes its queries, keys and values."""
         if attention.fits(normed.shape[1], normed.shape[2], heads):
             return functions.Attend.apply(normed, self, layer, heads, causal)
         q, k, v = split_heads(self.linear(normed, layer), heads)
         return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=causal))
 
     def activate(self, normed: Tensor, layer: nn.Linear) -> Tensor:
+        """GELU of the layer's output."""
         return functions.Activate.apply(self.product(normed, layer), self, layer)
 
     def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
+        """The layer's output as an update of the tokens."""
         return Update(self.product(hidden, layer), layer.bias, gate)
 
     def product(self, x: Tensor, layer: nn.Linear) -> Tensor:
@@ -102,27 +136,34 @@ class FusedOperations(Operations):
         return functions.Product.apply(x, self, layer)
 
     def with_bias(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        """x Wᵀ with the bias, for use where autograd does not look."""
+        """x Wᵀ with the bias, for use outside of autograd."""
         return functional.linear(x, self.shadow(layer.weight), self.shadow(layer.bias))
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
+        """The layer's output."""
         if torch.is_grad_enabled():  # the product's backward pass gives the bias its gradient
             return self.product(x, layer) + layer.bias.detach().to(self.dtype)
         return self.with_bias(x, layer)
 
     def embed(self, x: Tensor, layer: nn.Linear, positions: Tensor) -> Tensor:
+        """Tokens (n, length, width) of entries (n, length, channels), each at its position (length, width)."""
         if layer.in_features > skinny.MOST:
-            return super().embed(x, layer, positions)
+            embedded: Tensor = layer(x) + positions
+            return embedded
         return functions.Embed.apply(layer.weight, x, self, layer, positions)
 
     def look_up(self, symbols: Tensor, table: nn.Embedding, positions: Tensor) -> Tensor:
+        """Tokens (n, length, width) of symbols (n, length), each at its position (length, width)."""
         if table.num_embeddings > skinny.MOST:
-            return super().look_up(symbols, table, positions)
+            embedded: Tensor = table(symbols) + positions
+            return embedded
         return functions.LookUp.apply(table.weight, positions, symbols, self, table)
 
     def read_out(self, normed: Tensor, layer: nn.Linear) -> Tensor:
+        """The output of the network's last layer, in float32."""
         if layer.out_features > skinny.MOST:
-            return super().read_out(normed.to(layer.weight.dtype), layer)
+            out: Tensor = layer(normed.to(layer.weight.dtype))
+            return out
         return functions.ReadOut.apply(normed, self, layer)
 
 
