@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.config import to_mapping
+from twoclocks.evaluation import SampleAccuracy, SampleMemorization
 from twoclocks.runs import load_settings, run
+from twoclocks.runs.columns import LOSS, LOSS_HELD_OUT, LOSS_TRAIN, STEP
 from twoclocks.runs.session import Progress
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
-KEPT = ("step", "loss", "loss_train", "loss_held_out", "sample_accuracy", "sample_memorization")
+KEPT = (STEP, LOSS, LOSS_TRAIN, LOSS_HELD_OUT, SampleAccuracy.name, SampleMemorization.name)
 
 
 def say(progress: Progress) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.runs import load_run, load_settings
+from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN
 from twoclocks.store.checkpoints import Checkpoints
 from twoclocks.store.files import digest, write_json
 from twoclocks.store.provenance import commit, machine, versions
@@ -47,7 +48,7 @@ def one(preset: str, out: Path, kills: int, seed: int) -> dict[str, Any]:
         "kills": died,
         "attempts": [attempt["from_step"] for attempt in done.status["attempts"]],
         **done.clocks().as_json(),
-        "last_losses": {name: float(columns[name][-1]) for name in ("loss_train", "loss_held_out", "loss_cube")},
+        "last_losses": {name: float(columns[name][-1]) for name in (LOSS_TRAIN, LOSS_HELD_OUT, LOSS_CUBE)},
         "weights": digest(weights)[:16],
         "seconds": round(done.status["seconds"], 1),
     }

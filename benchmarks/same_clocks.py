@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.clocks import Onset
+from twoclocks.evaluation import SampleAccuracy, SampleMemorization
 from twoclocks.runs import load_settings, run
+from twoclocks.runs.columns import LOSS, STEP
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
@@ -50,7 +52,7 @@ def clocks_of(preset: str, change: dict[str, Any], folder: Path) -> dict[str, An
     }
 
 
-KEPT = ("step", "loss", "sample_accuracy", "sample_memorization")
+KEPT = (STEP, LOSS, SampleAccuracy.name, SampleMemorization.name)
 
 
 def apart(schedule: tuple[int, ...], fast: dict[str, Any], plain: dict[str, Any]) -> int | None:

@@ -14,7 +14,9 @@ from typing import Any
 
 from twoclocks.analysis.forecasts import forecast_running, forecast_sizes
 from twoclocks.analysis.laws import fit_runs
+from twoclocks.core.counts import TRIALS
 from twoclocks.runs import Run
+from twoclocks.runs.columns import STEP
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.sweeps import EXECUTORS, Sweep, read_plan, run_sweep
@@ -39,7 +41,7 @@ def in_training(run: Run, pilots: list[Run], work: Path) -> list[dict[str, Any]]
     found = []
     for part in PARTS:
         looks = int((columns["step"] <= part * truth.estimate).sum())
-        begun = {name: values[:looks] for name, values in columns.items() if name not in ("step", "trials")}
+        begun = {name: values[:looks] for name, values in columns.items() if name not in (STEP, TRIALS)}
         half = write_run(work / f"{run.path.name}-{part}", run.settings, begun, finished=False)
         foretold, judged = forecast_running(half, pilots)
         step = float(columns["step"][looks - 1])

@@ -6,8 +6,11 @@ import ast
 from pathlib import Path
 
 from twoclocks.core.config import describe
+from twoclocks.data import holdout_set, training_set
 from twoclocks.dissection import VIEWS
+from twoclocks.evaluation import EvaluationSettings, Evaluator
 from twoclocks.report.listing import list_rows
+from twoclocks.rules.base import RULES
 from twoclocks.sweeps import EXECUTORS
 
 ROOT = Path(__file__).parents[1]
@@ -47,6 +50,21 @@ def rules_table() -> str:
 
 def encodings_table() -> str:
     return as_table(list_rows("encodings"))
+
+
+def metrics_table() -> str:
+    """Every registered metric with its columns for one rule."""
+    rule = RULES.create("parity", **RULES.get("parity").examples[0])
+    train = training_set(rule, 64)
+    rows = []
+    for metric in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).metrics:
+        columns = metric.columns()
+        row = {
+            "what it is": first_sentence(type(metric)),
+            "columns (of parity)": ", ".join(f"`{c.name}`" for c in columns),
+        }
+        rows.append({**row, "direction": ", ".join(dict.fromkeys(column.direction for column in columns))})
+    return as_table(rows)
 
 
 def executors_table() -> str:

@@ -16,7 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from doc_tables import ROOT, as_table, encodings_table, executors_table, file_tree, rules_table, views_table
+from doc_tables import (
+    ROOT,
+    as_table,
+    encodings_table,
+    executors_table,
+    file_tree,
+    metrics_table,
+    rules_table,
+    views_table,
+)
 
 from twoclocks.bench.growth import headline
 from twoclocks.bench.suite import tables
@@ -276,6 +285,7 @@ def dissection_time() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "rules": rules_table,
+    "metrics": metrics_table,
     "views": views_table,
     "dissection time": dissection_time,
     "encodings": encodings_table,

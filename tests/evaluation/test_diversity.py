@@ -25,7 +25,7 @@ def evaluated(evaluate: Evaluator, symbols: torch.Tensor) -> dict[str, float]:
 
 
 def chances(evaluate: Evaluator) -> dict[str, float | None]:
-    return {metric.name: metric.chance_rule for metric in evaluate.metrics()}
+    return {metric.name: metric.chance_rule for metric in evaluate.columns()}
 
 
 def bits(contents: list[tuple[int, ...]]) -> float:
@@ -194,6 +194,6 @@ def test_holdout_copies_are_counted_apart_from_copies() -> None:
     assert row["holdout_memorization"] == hits / 16 and 3 <= hits <= 5
     assert evaluated(evaluate, holdout)["holdout_memorization"] == 1
     assert evaluated(evaluate, train)["holdout_memorization"] == 0
-    (metric,) = [metric for metric in evaluate.metrics() if metric.name == "holdout_memorization"]
+    (metric,) = [metric for metric in evaluate.columns() if metric.name == "holdout_memorization"]
     assert (metric.chance_rule, metric.chance_cube) == (20 / 256, 20 / 4096) and metric.direction == "neither"
     assert "holdout_memorization" not in evaluated(Evaluator(rule, train, SETTINGS), mixed)

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from twoclocks.core.constants import CHANCE_SAMPLES
+from twoclocks.core.counts import hits_of, scaled_hits, trials_of, values_of
 from twoclocks.data import cube_set, holdout_set, training_set
 from twoclocks.data.encodings import Decoded
-from twoclocks.evaluation import EvaluationSettings, Evaluator, counts, nearest_distance, neighbours
-from twoclocks.evaluation.metrics import CHANCE_SAMPLES
+from twoclocks.evaluation import EvaluationSettings, Evaluator, nearest_distance, neighbours
 from twoclocks.rules import CyclicLatin, ExactK, GlobalK, Latin, Parity, RandomHierarchy, RowVariableK, Rule, Sudoku
 
 RULE = Parity(length=12, group=3)
@@ -88,7 +89,7 @@ def test_chance_levels_are_what_true_samples_and_cube_samples_give(rule: Rule, r
     evaluate = Evaluator(rule, train, EvaluationSettings(samples=n), holdout_set(rule, train))
     rule_row, cube_row = evaluate(decoded(rule.sample(n, 9))), evaluate(decoded(cube_set(rule, n, 9)))
     checked = 0
-    for metric in evaluate.metrics():
+    for metric in evaluate.columns():
         for chance, row in ((metric.chance_rule, rule_row), (metric.chance_cube, cube_row)):
             if chance is not None:
                 assert row[metric.name] == pytest.approx(chance, abs=scatter), metric
@@ -103,7 +104,7 @@ def test_chance_levels_are_what_true_samples_and_cube_samples_give(rule: Rule, r
 def test_chance_levels_of_whole_samples_are_exact(rule: Rule) -> None:
     """No tolerance: what a uniform draw from the rule, and from all arrays, would score."""
     n, arrays = 5, rule.symbols ** math.prod(rule.shape)
-    found = {m.name: m for m in Evaluator(rule, training_set(rule, n, seed=0), EvaluationSettings()).metrics()}
+    found = {m.name: m for m in Evaluator(rule, training_set(rule, n, seed=0), EvaluationSettings()).columns()}
     assert found["sample_memorization"].chance_rule == n / rule.support()
     assert found["sample_memorization"].chance_cube == n / arrays
     assert found["valid_new"].chance_cube == pytest.approx((rule.count() - n) / arrays, rel=1e-12)
@@ -120,14 +121,14 @@ def test_chance_of_pieces_that_are_not_uniform_is_estimated(rule: Rule) -> None:
     kind = "row" if isinstance(rule, GlobalK) else "layer_1"
     for seed in range(20):
         evaluate = Evaluator(rule, training_set(rule, 2, seed=seed)[:1], EvaluationSettings())
-        (chance,) = [m.chance_rule for m in evaluate.metrics() if m.name == f"{kind}_memorization"]
+        (chance,) = [m.chance_rule for m in evaluate.columns() if m.name == f"{kind}_memorization"]
         found = evaluate(decoded(rule.sample(50_000, seed=99)))[f"{kind}_memorization"]
         assert chance == pytest.approx(found, abs=0.02)
 
 
 def test_every_column_has_a_meaning_and_every_meaning_a_column() -> None:
     for evaluate in (EVALUATE, Evaluator(RULE, TRAIN, EvaluationSettings(), holdout_set(RULE, TRAIN))):
-        assert {metric.name for metric in evaluate.metrics()} | {"trials"} == set(evaluate(decoded(TRAIN)))
+        assert {metric.name for metric in evaluate.columns()} | {"trials"} == set(evaluate(decoded(TRAIN)))
 
 
 def test_training_rows_are_all_copies_at_distance_zero() -> None:
@@ -184,8 +185,23 @@ def test_neighbours_do_not_depend_on_the_chunk(monkeypatch: pytest.MonkeyPatch) 
     assert nearest_distance(samples[:0], TRAIN).shape == (0,)
 
 
-def test_counts_recover_whole_numbers() -> None:
-    import numpy as np
+def test_a_row_stores_integers_from_which_every_proportion_follows() -> None:
+    mixed = torch.cat([cube_set(RULE, 30, 1), RULE.sample(30, 2), TRAIN[:7]])
+    row, values = EVALUATE.row(decoded(mixed)), EVALUATE(decoded(mixed))
+    hits = {key.removesuffix("_hits"): value for key, value in row.items() if key.endswith("_hits")}
+    proportions = {"sample_accuracy", "sample_memorization", "valid_new", "group_accuracy", "group_memorization"}
+    assert proportions | {"invalid_0.1", "distinct_new"} <= set(hits) and row["trials"] == 67
+    assert all(type(value) is int for value in hits.values())
+    assert row["sample_accuracy_hits"] == int(RULE.is_valid(mixed).sum()) and row["group_accuracy_trials"] == 67 * 4
+    assert row["distinct_new_trials"] == row["valid_new_hits"]
+    for name, count in hits.items():
+        assert name not in row and count == hits_of(row, name) and values[name] == count / trials_of(row, name)
 
-    trials = np.array([2048.0, 300.0])
-    assert counts({"x": np.array([7 / 2048, 299 / 300]), "trials": trials}, "x") == [7, 299]
+
+def test_counts_are_read_from_rows_of_both_formats() -> None:
+    for hits, trials in ((7, 2048), (299, 300), (0, 3), (1, 3)):
+        old, new = {"trials": trials, "x": hits / trials}, {"trials": trials, "x_hits": hits}
+        assert hits_of(old, "x") == hits_of(new, "x") == hits and values_of(new) == values_of(old)
+    pieces = {"trials": 10, "x_hits": 45, "x_trials": 60}
+    assert scaled_hits(pieces, "x") == scaled_hits({"trials": 10, "x": 0.75}, "x") == 7.5
+    assert values_of(pieces) == {"trials": 10, "x": 0.75} and math.isnan(values_of({"trials": 0, "x_hits": 0})["x"])

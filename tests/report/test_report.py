@@ -99,8 +99,8 @@ def test_curves_carry_the_stored_numbers(tiny_dit: Run) -> None:
     assert (
         columns["step"][0] == 0 and info.steps.tolist() == columns["step"][1:].tolist()
     )  # no place for 0 on a log axis
-    assert np.array_equal(info.fractions[0].values, columns["sample_accuracy"][1:])
-    assert np.array_equal(info.fractions[1].values, columns["sample_memorization"][1:])
+    assert np.array_equal(info.proportions[0].values, columns["sample_accuracy"][1:])
+    assert np.array_equal(info.proportions[1].values, columns["sample_memorization"][1:])
     assert [level.value for level in info.chances] == [2.0**-4, 4 / 16]
 
 
@@ -120,11 +120,11 @@ def test_window_is_shaded_only_where_it_is_open(tiny_dit: Run) -> None:
 
 def test_strip_marks_agree_with_the_rule_and_the_training_set(tiny_gpt: Run) -> None:
     info = strip_data(tiny_gpt)
-    assert info.moments[-1].step == 60 and info.moments[0].step == 0
+    assert info.steps[-1].step == 60 and info.steps[0].step == 0
     train = {tuple(row) for row in tiny_gpt.evaluator.train.tolist()}
-    for moment in info.moments:
-        assert sum(moment.counts.values()) == 20
-        for tile in moment.tiles:
+    for one in info.steps:
+        assert sum(one.counts.values()) == 20
+        for tile in one.tiles:
             flat = tuple(cell for row in tile.cells for cell in row)
             valid = all(flat[i] == flat[i + 1] for i in range(0, 8, 2))
             expected = "memorized" if flat in train else "valid-new" if valid else "broken"
@@ -198,7 +198,7 @@ def test_rules_with_several_kinds_of_pieces_show_each(tmp_path: Path) -> None:
     }
     done = train(load_settings("demo-gpt", change), tmp_path / "run")
     info = curves_data(done)
-    shown = {curve.label: curve.values for curve in info.fractions}
+    shown = {curve.label: curve.values for curve in info.proportions}
     for kind in ("row", "column", "block"):
         assert np.array_equal(shown[f"valid {kind}s"], done.metrics()[f"{kind}_accuracy"])
     draw_curves([info])
@@ -214,7 +214,7 @@ def test_milestones_within_the_steps_are_drawn_and_no_labels_collide(tiny_dit: R
     clocks = Clocks(Onset(80, 130, "observed"), Onset(110, 160, "observed"))
     curve = Curve("valid", "rule", np.linspace(0, 1, 30))
     info = replace(
-        curves_data(tiny_dit), steps=steps, fractions=(curve,), losses=(curve,), milestones=found, clocks=clocks
+        curves_data(tiny_dit), steps=steps, proportions=(curve,), losses=(curve,), milestones=found, clocks=clocks
     )
     figure = draw_curves([info, info])
     FigureCanvasAgg(figure).draw()

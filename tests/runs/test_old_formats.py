@@ -50,3 +50,18 @@ def test_a_stopped_run_of_format_2_goes_on_as_the_finished_one_did(old: Path) ->
     next_row = len(before["step"])
     assert after["loss"][next_row] == pytest.approx(expected["loss"][next_row], rel=1e-3)
     assert after["trials"].tolist() == [512] * len(after["step"])
+
+
+def test_a_continued_run_of_format_2_has_rows_of_both_forms_and_says_format_3(old: Path) -> None:
+    stopped = tc.load_run(old / "format-2-unfinished")
+    before = stopped.rows()
+    assert stopped.manifest["format"] == 2 and all("sample_accuracy" in row for row in before)
+    done = run(stopped.settings, stopped.path)
+    rows, columns, series = done.rows(), done.metrics(), done.series()
+    assert tc.load_run(done.path).manifest["format"] == 3 and verify_tree(done.path)[0].intact
+    assert rows[: len(before)] == before and all("sample_accuracy" not in row for row in rows[len(before) :])
+    for name in ("sample_accuracy", "sample_memorization", "valid_new"):
+        assert all(type(hits) is int for hits in done.hits(name))
+        assert np.array_equal(np.array(done.hits(name)) / 512, columns[name])
+    assert series.valid == done.hits("sample_accuracy") and series.copied == done.hits("sample_memorization")
+    assert series.parts is not None and np.allclose(series.parts["group"], 512 * columns["group_accuracy"], rtol=1e-12)

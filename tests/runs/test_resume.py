@@ -274,7 +274,7 @@ def test_rows_damaged_below_a_checkpoint_are_computed_anew(
     with pytest.raises(UserError, match="line 2 is damaged"):
         load_run(tmp_path / "run").clocks()
     done = run(tiny_gpt.settings, tmp_path / "run")
-    assert "computed anew" in caplog.text and contents(done.path) == contents(tiny_gpt.path)
+    assert "computed again" in caplog.text and contents(done.path) == contents(tiny_gpt.path)
 
 
 def test_links_are_refused(tmp_path: Path, tiny_gpt: Run) -> None:

@@ -120,7 +120,7 @@ def test_a_finished_run_that_lost_rows_is_not_finished(
     with pytest.raises(UserError, match=f"has {5 - lines} rows, the run ended with 5; run again"):
         load_run(tmp_path / "run").clocks()
     assert run(tiny_gpt.settings, tmp_path / "run").clocks() == tiny_gpt.clocks()
-    assert "computed anew" in caplog.text and verify_tree(tmp_path)[0].intact
+    assert "computed again" in caplog.text and verify_tree(tmp_path)[0].intact
 
 
 def test_older_formats_are_named(tmp_path: Path) -> None:

@@ -17,15 +17,16 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import import_file
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.dissection import VIEWS
+from twoclocks.evaluation import METRICS
 from twoclocks.models import MODELS
 from twoclocks.objectives import OBJECTIVES
 from twoclocks.report.listing import read_template, template_paths
 from twoclocks.rules import RULES
 from twoclocks.runs import Run, load_run, load_settings, run
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
-from twoclocks.testing import check_model, check_objective, check_rule, check_view
+from twoclocks.testing import check_metric, check_model, check_objective, check_rule, check_view
 
-REGISTRIES = (RULES, MODELS, OBJECTIVES, ENCODINGS, VIEWS)
+REGISTRIES = (RULES, MODELS, OBJECTIVES, ENCODINGS, VIEWS, METRICS)
 TINY = [
     *("--training.steps", "12", "--training.batch", "8", "--evaluation.samples", "200", "--evaluation.first", "3"),
     *("--evaluation.evaluations", "4", "--evaluation.loss_rows", "16", "--model.width", "16"),
@@ -63,7 +64,7 @@ def copied(name: str, folder: Path) -> str:
 
 
 def test_every_kind_has_a_template(capsys: pytest.CaptureFixture[str]) -> None:
-    assert set(template_paths()) >= {"rule", "model", "objective", "view"}
+    assert set(template_paths()) == {"rule", "model", "objective", "metric", "view"}
     assert main(["list", "templates", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert all(Path(row["path"]).is_file() and row["what it is"].endswith(".") for row in rows)
@@ -76,7 +77,10 @@ def test_every_kind_has_a_template(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "registered"),
-    [("rule", "palindrome"), ("model", "one_layer"), ("objective", "straight_flow"), ("view", "distinct")],
+    [
+        *(("rule", "palindrome"), ("model", "one_layer"), ("objective", "straight_flow"), ("view", "distinct")),
+        ("metric", "constant"),
+    ],
 )
 def test_templates_are_listed(name: str, registered: str, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", f"{name}s", "--json", "--import", copied(name, work)]) == 0
@@ -101,6 +105,15 @@ def test_objective_template_obeys_its_contract(tmp_path: Path) -> None:
     import_file(copied("objective", tmp_path))
     model = models.create("dit", width=32, depth=1, heads=2)
     check_objective(OBJECTIVES.create("straight_flow", sampler_steps=5), model, (1, 2, 4), 2)
+
+
+def test_metric_template_obeys_its_contract(tmp_path: Path) -> None:
+    import_file(copied("metric", tmp_path))
+    for rule in (RULES.create("parity", length=8, group=4), RULES.create("exact_k", length=8, k=2)):
+        check_metric(METRICS.get("constant"), rule)
+    settings = load_settings("demo", [*TINY, *SMALL_DIT])
+    done = run(settings, tmp_path / "run")
+    assert {"constant"} <= done.metrics().keys() and done.metric("constant").chance_cube == 2.0**-23
 
 
 def test_view_template_obeys_its_contract(tmp_path: Path, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from twoclocks.analysis.laws import Point, law_of, read_points
 from twoclocks.clocks.forecast import Forecast, Prior, forecast_run, forecast_size, gap_prior
 from twoclocks.clocks.law import check_points, fit_checked
 from twoclocks.clocks.onset import Onset
-from twoclocks.clocks.settings import Series
+from twoclocks.clocks.series import Series
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.runs.load import Run
 
@@ -87,8 +87,9 @@ def forecast_running(run: Run, pilots: Sequence[Run]) -> tuple[Forecast, Judgeme
 
     Judged by leaving out each pilot in turn: at its evaluations from τ/4 to τ its forecast is compared with what came.
     """
-    if run.clocks().memory.seen:
-        raise UserError(f"{run.path}: memory has begun ({run.clocks().memory}); there is nothing to foretell")
+    memory = run.clocks(changes=False).memory
+    if memory.seen:
+        raise UserError(f"{run.path}: memory has begun ({memory}); there is nothing to predict")
     known = [pair for pilot in pilots if (pair := gap_and_memory(pilot)) is not None]
     pairs = []
     for index, pilot in enumerate(pilots):
@@ -99,7 +100,7 @@ def forecast_running(run: Run, pilots: Sequence[Run]) -> tuple[Forecast, Judgeme
 
 
 def gap_and_memory(run: Run) -> tuple[Onset, Onset] | None:
-    clocks = run.settings.clocks.read(run.series(), run.copy_chance, changes=False)
+    clocks = run.clocks(changes=False)
     if clocks.gap is None or clocks.gap.estimate is None or clocks.memory.estimate is None:
         return None
     return clocks.gap, clocks.memory
@@ -119,7 +120,7 @@ def forecast_series(run: Run, series: Series, pilots: Sequence[tuple[Onset, Onse
 def replayed(run: Run, others: Sequence[tuple[Onset, Onset]]) -> list[tuple[Forecast, Onset]]:
     """What would have been foretold at each evaluation shortly before memory began, and when it did."""
     series = run.series()
-    truth = run.settings.clocks.read(series, run.copy_chance, changes=False).memory
+    truth = run.clocks(changes=False).memory
     if truth.estimate is None:
         return []
     steps = np.asarray(series.steps, dtype=np.float64)

@@ -158,8 +158,7 @@ def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = Non
     for run, label in zip(runs, group_labels([run.settings for run in runs]), strict=True):
         reason = unfit(run, clock, origins)
         if reason is None:
-            change: dict[str, Any] = {} if threshold is None else {FIELDS[clock]: threshold}
-            clocks = replace(run.settings.clocks, **change).read(run.series(), run.copy_chance, changes=False)
+            clocks = clocks_at(run, clock, threshold)
             if clock == "tau_rule" and clocks.learned_by_memory:
                 reason = "samples became valid as copies, which is no rule learned"
             else:
@@ -169,6 +168,14 @@ def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = Non
     if not points:
         raise UserError(f"runs: none can be used ({left_out[0]}); give others")
     return points, left_out
+
+
+def clocks_at(run: Run, clock: Clock, threshold: float | None) -> Clocks:
+    """The run's clocks without change points, by its own settings or with another threshold of one clock."""
+    if threshold is None:
+        return run.clocks(changes=False)
+    settings = replace(run.settings.clocks, **{FIELDS[clock]: threshold})  # type: ignore[arg-type]
+    return settings.read(run.series(), run.copy_chance, changes=False)
 
 
 def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:

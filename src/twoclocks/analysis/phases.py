@@ -179,7 +179,7 @@ def phase_diagram(runs: Sequence[Run]) -> PhaseDiagram:
 
 def run_phases(run: Run, group: str) -> RunPhases:
     series = run.series()
-    clocks = run.settings.clocks.read(series, run.copy_chance, changes=False)
+    clocks = run.clocks(changes=False)
     several = clocks.parts if len(clocks.parts) > 1 else {}
     clocks = Clocks(clocks.rule, clocks.memory, clocks.gap, several)
     later = [float(step) for step in series.steps if step > 0]

@@ -17,6 +17,7 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
 from twoclocks.core.proportion import clopper_pearson
 from twoclocks.dissection.view import order_words, plain, when
+from twoclocks.evaluation.nearest import NearestDistance
 
 NAMES = ("A", "B")
 TAIL = 0.025  # of pointwise intervals of 95%
@@ -174,7 +175,7 @@ class TwinsInfo:
             "hellinger": None if self.outputs is None else {"strings": self.strings, **self.outputs.numbers()},
             "copies": by_pair(self.copies),
             "copy_chance": self.chance,
-            "nearest_distance": by_pair(self.distance),
+            NearestDistance.name: by_pair(self.distance),
             "control_failed": self.taken(),
         }
 

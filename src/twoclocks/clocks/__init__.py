@@ -6,7 +6,8 @@ from twoclocks.clocks.forecast import Forecast, forecast_run, forecast_size, gap
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.clocks.onset import Onset, gap_onset, onset
 from twoclocks.clocks.seeds import VarianceSplit, variance_split
-from twoclocks.clocks.settings import ClockSettings, Series
+from twoclocks.clocks.series import Series
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 
 __all__ = [

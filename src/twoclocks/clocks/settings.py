@@ -1,8 +1,7 @@
-"""How a run's clocks are read off its curves."""
+"""Settings of the clocks: how onsets are read from the counts of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 from twoclocks.clocks.change_point import change_point
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
+from twoclocks.clocks.series import Series
 from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
@@ -18,41 +18,27 @@ from twoclocks.core.errors import SettingError
 Policy = Literal["never", "rule", "memory", "caution"]
 POLICIES: dict[str, str] = {
     "never": "watch only",
-    "rule": "stop once the rule is surely learned",
-    "memory": "stop once memory has surely begun (τ_mem)",
+    "rule": "stop once the rule is learned, with the confidence of clocks.confidence (τ_rule)",
+    "memory": "stop once copying has begun, with the confidence of clocks.confidence (τ_mem)",
     "caution": "stop as soon as copies above the threshold can no longer be excluded",
 }
-PLAIN = 0.95  # confidence with which samples must suffice where the clocks themselves use no bounds
-
-
-@dataclass(frozen=True)
-class Series:
-    """What was counted at every evaluation of a run, or so far."""
-
-    steps: Numbers
-    trials: Numbers
-    copied: Numbers
-    valid: Numbers | None = None  # None where no rule is known
-    gaps: Numbers | None = None  # loss on held-out minus loss on training samples
-    gap_errors: Numbers | None = None  # None: not known, and then the gap's onset has no bounds
-    parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
-    copies: str = "copies"  # what was counted as one, in words
+PLAIN = 0.95  # confidence used to check the number of samples where clocks.confidence is 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClockSettings(Settings):
-    """Thresholds of the clocks (P1 §3, C.7; P2 for the gap) and what makes a crossing certain."""
+    """Thresholds of the clocks (P1 §3, C.7; P2 for the gap) and the confidence of a crossing."""
 
     rule_threshold: float = setting(0.9, "sample accuracy above which the rule is learned", above=0, below=1)
-    memory_threshold: float = setting(0.1, "copied fraction above which memory has begun", above=0, below=1)
-    above_chance: bool = setting(False, "count memory_threshold from the chance level upwards ('adaptive')")
+    memory_threshold: float = setting(0.1, "proportion of copies above which copying has begun", above=0, below=1)
+    above_chance: bool = setting(False, "add the chance level of copies to memory_threshold (P1's 'adaptive')")
     gap_threshold: float = setting(0.05, "held-out loss minus training loss above which the gap is open", above=0)
     sustain: int = setting(3, "consecutive evaluations that must agree", at_least=1)
-    confidence: float = setting(0.95, "of the bounds, over all looks together; 0: no bounds", at_least=0, below=1)
+    confidence: float = setting(0.95, "of the bounds, over all evaluations together; 0: no bounds", at_least=0, below=1)
     stop: Policy = setting("never", f"when a run ends before its last step: {', '.join(POLICIES)}")
 
     def memory_level(self, chance: float) -> float:
-        """The copied fraction that counts as memory, where true samples are copies with probability ``chance``."""
+        """The threshold of τ_mem, where true samples are copies with probability ``chance``."""
         level = self.memory_threshold + (chance if self.above_chance else 0.0)
         if level >= 1 or chance >= level:
             fix = f"a true sample is a copy with chance {chance:.2g}; use fewer training samples or a larger rule"
@@ -60,9 +46,9 @@ class ClockSettings(Settings):
         return level
 
     def check_samples(self, samples: int, looks: int, validity: float = 0.0, copies: float = 0.0) -> None:
-        """Refuse samples too few to tell the thresholds from chance, or from a perfect model, at every look.
+        """Refuse too few samples to separate the thresholds from chance, or from a perfect model, at every look.
 
-        Where everything is valid (chance 1) there is no rule to learn, and its threshold tells nothing from nothing.
+        Where everything is valid (chance 1) there is no rule to learn, and its threshold is not checked.
         """
         if self.rule_threshold <= validity < 1:
             fix = f"uniform symbols are valid with chance {validity:.2g}; use a rule that is harder to obey by chance"
@@ -78,12 +64,12 @@ class ClockSettings(Settings):
             for what, rate in rates.items()
         )
         if samples < need:
-            told = f"to tell clocks.{name} = {getattr(self, name):g} from {what} ({rate:.2g})"
-            raise SettingError("evaluation.samples", samples, f"{told} at {looks} evaluations, use at least {need}")
+            why = f"to separate clocks.{name} = {getattr(self, name):g} from {what} ({rate:.2g})"
+            raise SettingError("evaluation.samples", samples, f"{why} at {looks} evaluations, use at least {need}")
 
     def read(self, series: Series, copy_chance: float, changes: bool = True) -> Clocks:
-        """All clocks of what was counted; change points cost time that grows with the square of the looks."""
-        rule, sure = f"above {self.rule_threshold:g}", self.confidence or PLAIN
+        """All clocks of a series; ``changes`` adds change points, whose cost grows with the square of the looks."""
+        rule, confidence = f"above {self.rule_threshold:g}", self.confidence or PLAIN
         copies = f"{series.copies} above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
         valid, parts = series.valid, series.parts or {}
         counted = {"rule": valid, "memory": series.copied}
@@ -96,20 +82,22 @@ class ClockSettings(Settings):
                 for kind, hits in parts.items()
             },
             changes={
-                name: change_point(series.steps, hits, series.trials, sure, name)
+                name: change_point(series.steps, hits, series.trials, confidence, name)
                 for name, hits in counted.items()
                 if changes and hits is not None
             },
         )
 
     def rate_onset(self, series: Series, hits: Numbers, threshold: float, what: str) -> Onset:
+        """When the rate of hits rises above a threshold to stay there."""
         found = onset(series.steps, hits, series.trials, threshold, self.sustain, self.confidence)
         return found.defined(definition_of(what, self.sustain, self.confidence))
 
     def gap_onset(self, series: Series) -> Onset | None:
+        """When the loss gap opens; None where losses were not measured."""
         if series.gaps is None:
             return None
-        if series.gap_errors is None:  # nothing is known of their certainty
+        if series.gap_errors is None:  # their uncertainty is not known
             return gap_onset(series.steps, series.gaps, np.zeros(len(series.gaps)), self.gap_threshold, self.sustain, 0)
         how = self.gap_threshold, self.sustain, self.confidence
         return gap_onset(series.steps, series.gaps, series.gap_errors, *how)

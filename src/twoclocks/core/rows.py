@@ -21,13 +21,19 @@ def row_keys(rows: Any, symbols: int) -> Keys:
     if flat.size and (flat.min() < 0 or flat.max() >= symbols):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
     planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(symbol_bits(symbols))]
-    packed = np.ascontiguousarray(np.packbits(np.concatenate(planes, axis=1), axis=1))
+    packed = np.packbits(np.concatenate(planes, axis=1), axis=1)
     width = packed.shape[1]
     if width <= 8:  # a machine word compares fastest
         padded = np.zeros((len(packed), 8), dtype=np.uint8)
         padded[:, :width] = packed
         return padded.view(np.uint64).ravel()
-    return packed.view(np.dtype((np.void, width))).ravel()
+    return byte_keys(packed)
+
+
+def byte_keys(rows: npt.NDArray[Any]) -> Keys:
+    """One opaque key per row of an array (n, entries) of integers or floats, equal where the rows are; −0.0 is 0.0."""
+    plain = np.ascontiguousarray(rows + 0.0 if rows.dtype.kind == "f" else rows)
+    return plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
 
 
 def symbol_bits(symbols: int) -> int:

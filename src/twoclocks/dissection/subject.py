@@ -18,7 +18,8 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import torch_stream
 from twoclocks.data.encodings import Decoded, ImageEncoding
 from twoclocks.data.sets import loss_splits, training_set
-from twoclocks.evaluation.metrics import Evaluator, Outcome
+from twoclocks.evaluation.evaluator import Evaluator
+from twoclocks.evaluation.samples import Outcome
 from twoclocks.evaluation.states import between_threshold, states_of
 from twoclocks.objectives.base import Network, sample
 from twoclocks.objectives.edm import EDM

@@ -1,45 +1,46 @@
-"""Samples to numbers: validity, copies, neighbours, chance levels."""
+"""Samples to numbers: a registry of metrics with their chance levels, copies, neighbours, controls."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from twoclocks.core.lazy import lazy_exports
-
-if TYPE_CHECKING:
-    from twoclocks.evaluation.controls import Control, controls_of, ngram_control, pairwise_control
-    from twoclocks.evaluation.copies import Copies
-    from twoclocks.evaluation.metric import Metric
-    from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator, Outcome
-    from twoclocks.evaluation.neighbours import Neighbours, nearest_distance
-
-__getattr__ = lazy_exports(  # tables of clocks need the words of this folder, but no torch
-    __name__,
-    {
-        "Control": "twoclocks.evaluation.controls",
-        "Copies": "twoclocks.evaluation.copies",
-        "EvaluationSettings": "twoclocks.evaluation.metrics",
-        "Evaluator": "twoclocks.evaluation.metrics",
-        "Metric": "twoclocks.evaluation.metric",
-        "Neighbours": "twoclocks.evaluation.neighbours",
-        "Outcome": "twoclocks.evaluation.metrics",
-        "controls_of": "twoclocks.evaluation.controls",
-        "nearest_distance": "twoclocks.evaluation.neighbours",
-        "ngram_control": "twoclocks.evaluation.controls",
-        "pairwise_control": "twoclocks.evaluation.controls",
-    },
-)
+from twoclocks.evaluation.controls import Control, controls_of, ngram_control, pairwise_control
+from twoclocks.evaluation.copies import Copies
+from twoclocks.evaluation.diversity import DistinctNew, PartEntropy
+from twoclocks.evaluation.evaluator import Evaluator
+from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, metrics_of, proportion
+from twoclocks.evaluation.nearest import NearestDistance
+from twoclocks.evaluation.neighbours import Neighbours, nearest_distance
+from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization
+from twoclocks.evaluation.quantization import Invalid, QuantizationDistance
+from twoclocks.evaluation.samples import Outcome, Reference, Samples
+from twoclocks.evaluation.settings import EvaluationSettings
+from twoclocks.evaluation.whole_samples import HoldoutMemorization, SampleAccuracy, SampleMemorization, ValidNew
 
 __all__ = [
+    "METRICS",
+    "Column",
     "Control",
     "Copies",
+    "Count",
+    "DistinctNew",
     "EvaluationSettings",
     "Evaluator",
+    "HoldoutMemorization",
+    "Invalid",
     "Metric",
+    "NearestDistance",
     "Neighbours",
     "Outcome",
+    "PartAccuracy",
+    "PartEntropy",
+    "PartMemorization",
+    "QuantizationDistance",
+    "Reference",
+    "SampleAccuracy",
+    "SampleMemorization",
+    "Samples",
+    "ValidNew",
     "controls_of",
+    "metrics_of",
     "nearest_distance",
     "ngram_control",
     "pairwise_control",
+    "proportion",
 ]

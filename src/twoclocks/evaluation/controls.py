@@ -1,28 +1,31 @@
-"""What a model would score that knows only local statistics of the training set: n-grams, or a tree of pairs.
+"""Controls: the scores of models that know only local statistics of the training set (n-grams, a tree of pairs).
 
-A model that beats these has learned more than the statistics that they hold.
+A model that scores better has learned more than these statistics.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
-from torch import Tensor
 
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.core.proportion import clopper_pearson
 from twoclocks.core.rows import is_member, row_keys
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import Rule
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 TAIL = 0.025  # on either side of an interval
-EVERY_ORDER = 6  # where pieces have this many entries more than one, at most, every smaller order is tried
-PAIRED = 1 << 12  # entries × symbols up to which all pairs are counted: a table of 128 MiB
+EVERY_ORDER = 6  # pieces of up to this many entries plus one: every smaller order is tried
+PAIRED = 1 << 12  # largest entries × symbols for which all pairs are counted: a table of 128 MiB
 BLOCK = 1 << 11  # training rows whose pairs are counted at once
 
 Whole = npt.NDArray[np.int64]
@@ -41,9 +44,9 @@ class Control:
 
 
 def ngram_control(rule: Rule, train: Tensor, order: int, samples: int, seed: int) -> Control:
-    """Entries drawn one by one in raster order, given their place and the order − 1 entries before.
+    """Control by an n-gram model: each entry is drawn given its place and the order − 1 entries before it.
 
-    The probabilities are the training set's own; order 1 draws every entry by itself.
+    Entries come in raster order, with the probabilities of the training set; order 1 draws them independently.
     """
     rows = training_rows(rule, train, samples)
     if not 1 <= order <= rows.shape[1]:
@@ -53,9 +56,9 @@ def ngram_control(rule: Rule, train: Tensor, order: int, samples: int, seed: int
 
 
 def pairwise_control(rule: Rule, train: Tensor, samples: int, seed: int) -> Control:
-    """Entries drawn along the tree of pairs that tells most of the training set (Chow and Liu 1968).
+    """Control by a tree of pairs: the tree that explains the training set best (Chow and Liu 1968).
 
-    Every entry depends on one other; the marginals of all pairs along the tree are the training set's.
+    Every entry depends on one other; the marginals of all pairs along the tree are those of the training set.
     """
     rows = training_rows(rule, train, samples)
     drawn = tree_samples(rows, rule.symbols, samples, numpy_stream(seed, "pairwise control"))
@@ -63,13 +66,13 @@ def pairwise_control(rule: Rule, train: Tensor, samples: int, seed: int) -> Cont
 
 
 def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -> list[Control]:
-    """The controls that a rule calls for, which is read off the smallest piece that it constrains.
+    """The controls that fit a rule; which ones follows from the smallest piece that the rule constrains.
 
     n-grams of all orders that are smaller than that piece (of pieces beyond seven entries: 1, 2, 3 and the largest
-    whose contexts the training set can fill), which cannot see it whole. Then, marked in its name, the order that
-    does, where the piece is consecutive in raster order: groups and rows are, and so is the lowest layer of a grammar;
-    for columns, blocks and higher layers every order falls short. Then the tree of pairs, unless the sample is too
-    large for it.
+    whose contexts the training set can fill), which never see the whole piece. Then, marked in its name, the order
+    that does, where the piece is consecutive in raster order: groups and rows are, and so is the lowest layer of a
+    grammar; for columns, blocks and higher layers no order sees the piece. Then the tree of pairs, unless the sample
+    is too large for it.
     """
     pieces = {kind: piece.shape[2] for kind, piece in rule.parts(rule.empty(1)).items()}
     smallest = min(pieces, key=lambda kind: pieces[kind])
@@ -84,18 +87,18 @@ def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -
 
 
 def tried_orders(orders: range, rule: Rule, n: int) -> list[int]:
-    """Those of the orders 1, 2, … that are worth trying on n training rows."""
+    """The orders among 1, 2, … that are tried on n training rows."""
     if len(orders) <= EVERY_ORDER:
         return list(orders)
-    # Beyond this order a context has less than one training row on average, and the model only recites.
+    # Beyond this order a context has less than one training row on average, and the model only repeats training rows.
     filled = max(order for order in orders if rule.symbols ** (order - 1) <= n)
     return [order for order in orders if order <= 3 or order == filled]
 
 
 def training_rows(rule: Rule, train: Tensor, samples: int) -> Whole:
-    """The training set as (N, entries), of at least one row, from which at least one sample is asked for."""
+    """The training set as (N, entries); refuses an empty one, and fewer than one sample."""
     if samples < 1:
-        raise SettingError("samples", samples, "use a whole number of at least 1 sample")
+        raise SettingError("samples", samples, "use an integer of at least 1")
     rows: Whole = rule.as_samples(train).cpu().numpy().astype(np.int64).reshape(-1, math.prod(rule.shape))
     if not len(rows):
         raise SettingError("train", [], "give at least one training row")
@@ -103,7 +106,7 @@ def training_rows(rule: Rule, train: Tensor, samples: int) -> Whole:
 
 
 def judged(name: str, rule: Rule, rows: Whole, drawn: Whole) -> Control:
-    """What became of the samples (n, entries) that were drawn."""
+    """The control of the samples (n, entries) that were drawn: how many are valid, how many are copies."""
     hits = [
         int(rule.is_valid(torch.from_numpy(drawn.reshape(-1, *rule.shape))).sum()),
         int(is_member(drawn, rows, rule.symbols).sum()),
@@ -116,15 +119,15 @@ def judged(name: str, rule: Rule, rows: Whole, drawn: Whole) -> Control:
 def ngram_samples(rows: Whole, symbols: int, order: int, samples: int, rng: np.random.Generator) -> Whole:
     """Samples (samples, entries) of the n-gram model of the rows (N, entries).
 
-    Each sample follows a training row and at every entry leaps to another one that had the same context. The context
-    of the next entry is then the one of the row it follows, so there is always a row to leap to: no context is unseen,
+    Each sample follows a training row and at every entry jumps to another one with the same context. The context of
+    the next entry is then that of the row it follows, so there is always a row to jump to: no context is unseen,
     whatever the order, and no table of contexts is needed.
     """
     row = rng.integers(0, len(rows), size=samples)
     drawn = np.empty((samples, rows.shape[1]), dtype=np.int64)
     for entry in range(rows.shape[1]):
         contexts = row_keys(rows[:, max(0, entry - order + 1) : entry], symbols)
-        row = leap(np.unique(contexts, return_inverse=True)[1], row, rng)
+        row = jump(np.unique(contexts, return_inverse=True)[1], row, rng)
         drawn[:, entry] = rows[row, entry]
     return drawn
 
@@ -136,12 +139,12 @@ def tree_samples(rows: Whole, symbols: int, samples: int, rng: np.random.Generat
     followed[order[0]] = rng.integers(0, len(rows), size=samples)
     for entry in order[1:]:
         parent = parents[entry]
-        followed[entry] = leap(rows[:, parent], followed[parent], rng)
+        followed[entry] = jump(rows[:, parent], followed[parent], rng)
     return rows[followed.T, np.arange(rows.shape[1])]
 
 
-def leap(keys: Whole, row: Whole, rng: np.random.Generator) -> Whole:
-    """For each row that is followed another one, uniform among all with the same key (N,); itself is one of them."""
+def jump(keys: Whole, row: Whole, rng: np.random.Generator) -> Whole:
+    """A new row for each followed row, uniform among all rows with the same key (N,), itself included."""
     order = np.argsort(keys, kind="stable")
     ordered, wanted = keys[order], keys[row]
     first, end = (np.searchsorted(ordered, wanted, side=side) for side in ("left", "right"))
@@ -162,7 +165,7 @@ def chow_liu_tree(rows: Whole, symbols: int) -> tuple[Whole, Whole]:
 
 
 def mutual_information(rows: Whole, symbols: int) -> npt.NDArray[np.float64]:
-    """Between every two entries, in nats: (entries, entries), of the observed shares."""
+    """Mutual information of every two entries in nats, from observed frequencies: (entries, entries)."""
     n, entries = rows.shape
     if entries * symbols > PAIRED:
         fix = f"use a rule with at most {PAIRED:,} entries × symbols, or n-grams"

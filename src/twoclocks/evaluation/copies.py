@@ -1,27 +1,33 @@
-"""Exact copy detection where the samples are, by sorting: rows packed into words, words into one number a row."""
+"""Exact copy detection on the device of the samples: rows are packed into words, words into one digest per row.
+
+``core.rows`` has keys of rows on the host, for any array. They are not used here: samples on a GPU would have to be
+copied to the host at every evaluation, and torch can neither compare nor search keys of several words.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from twoclocks.core.bits64 import WORD, scramble, signed
+from twoclocks.core.lazy import torch
 from twoclocks.core.rows import symbol_bits
 from twoclocks.rules.base import in_range
 
-ENTRIES = {"cpu": 1 << 22, "cuda": 1 << 25}  # entries that are packed at once: 32 MiB as int64; 256 on a GPU
-ATTEMPTS = 64  # a seed fails about once in 2^65 / N² sets, so the second one is never seen
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ENTRIES = {"cpu": 1 << 22, "cuda": 1 << 25}  # entries packed at once: 32 MiB as int64; 256 MiB on a GPU
+ATTEMPTS = 64  # a seed fails about once in 2^65 / N² sets, so a second one is hardly ever needed
 
 
 class Copies:
-    """The distinct rows of a training set, sorted once; then each sample costs one binary search.
+    """The distinct rows of a training set, sorted once, so that each sample is looked up by one binary search.
 
     Every row has a digest of 64 bits. Rows of one word are their own digest; for wider rows a seed is chosen under
     which no two distinct training rows share a digest, so a sample has one candidate at most, and is compared to it
-    word by word. Nothing is missed and nothing is found in error, whatever the digests of the samples.
+    word by word. The result is exact, whatever the digests of the samples.
 
     >>> Copies(torch.tensor([[0, 1, 1], [1, 0, 1]]), symbols=2).found(torch.tensor([[1, 0, 1], [1, 1, 1]]))
     tensor([ True, False])
@@ -57,6 +63,7 @@ class Copies:
         return torch.cat([self.found_piece(piece) for piece in pieces(rows)])
 
     def found_piece(self, rows: Tensor) -> Tensor:
+        """``found`` for one block of rows."""
         words = pack(rows, self.symbols)
         wanted = digest(words, self.seed)
         place = torch.searchsorted(self.digests, wanted).clamp(max=len(self) - 1)
@@ -64,12 +71,12 @@ class Copies:
 
 
 def flat_rows(rows: Tensor) -> Tensor:
-    """Rows (n, …) as (n, entries); none of either is allowed."""
+    """Rows (n, …) as (n, entries); n or entries may be 0."""
     return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
 def checked_rows(train: Tensor, symbols: int) -> Tensor:
-    """Training rows as (N, entries), which must hold symbols only."""
+    """Training rows as (N, entries); refuses values that are no symbols."""
     rows = flat_rows(train)
     if not all(bool(in_range(piece.long(), symbols).all()) for piece in pieces(rows)):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
@@ -77,13 +84,13 @@ def checked_rows(train: Tensor, symbols: int) -> Tensor:
 
 
 def pieces(rows: Tensor) -> Iterator[Tensor]:
-    """Consecutive rows, as many at once as hold ``ENTRIES`` entries; at least one piece, if need be empty."""
+    """Consecutive blocks of rows of at most ``ENTRIES`` entries; at least one block, which may be empty."""
     most = ENTRIES["cuda" if rows.is_cuda else "cpu"]
     yield from rows.split(max(1, most // max(1, rows.shape[1])))
 
 
 def packed(rows: Tensor, symbols: int) -> Tensor:
-    """``pack`` of any number of rows, piece by piece."""
+    """``pack`` for any number of rows, block by block."""
     return torch.cat([pack(piece, symbols) for piece in pieces(rows)])
 
 
@@ -104,7 +111,7 @@ def pack(rows: Tensor, symbols: int) -> Tensor:
 
 
 def digest(words: Tensor, seed: int) -> Tensor:
-    """One number (n,) for the words (n, words) of each row; different seeds give unrelated numbers."""
+    """One digest per row (n,) of its words (n, words); different seeds give independent digests."""
     if words.shape[1] == 1:
         return words[:, 0].contiguous()
     state = torch.full_like(words[:, 0], signed((seed + 1) * 0x9E3779B97F4A7C15))

@@ -1,24 +1,26 @@
 """Exact nearest training neighbour in Hamming distance, by matrix product, in tiles of bounded memory.
 
-Products are whole numbers of at most ``EXACT`` in magnitude, and so are all partial sums: half precision holds every
-one of them, whatever the order and the type in which a device adds them up.
+Products are integers of at most ``EXACT`` in magnitude, and so are all partial sums: half precision holds each of
+them exactly, whatever the order and the type in which a device adds them.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn import functional
+from typing import TYPE_CHECKING
 
+from twoclocks.core.lazy import torch
 from twoclocks.evaluation.copies import checked_rows, flat_rows, pieces
 
-EXACT = 2048  # float16 holds the whole numbers up to here
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EXACT = 2048  # float16 holds all integers up to here
 INDICATORS = 1 << 24  # entries of one factor of a product
 SIDES = {"cpu": 1 << 10, "cuda": 1 << 13}  # rows of a factor: a product fits into the CPU's cache; 128 MiB on a GPU
 
 
 class Neighbours:
-    """A training set, kept in its smallest form on its device, to which samples are compared tile by tile.
+    """A training set in its smallest form on its device, with which samples are compared tile by tile.
 
     >>> Neighbours(torch.tensor([[0, 1, 1], [1, 0, 1]]), symbols=2).distance(torch.tensor([[1, 0, 1], [0, 1, 0]]))
     tensor([0, 1])
@@ -82,7 +84,7 @@ class Neighbours:
             known = torch.arange(self.symbols, dtype=codes.dtype, device=codes.device)
             result = (codes[:, :, None] == known).flatten(1).to(self.dtype)
         # Tensor cores read eight columns at a time.
-        return functional.pad(result, (0, -result.shape[1] % 8)) if codes.is_cuda else result
+        return torch.nn.functional.pad(result, (0, -result.shape[1] % 8)) if codes.is_cuda else result
 
     def codes(self, rows: Tensor) -> Tensor:
         """Rows in the smallest type: bits as −1 and +1, other symbols as they are; what is no symbol as 0 or −1."""

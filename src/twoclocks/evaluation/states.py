@@ -1,28 +1,29 @@
-"""P1's four states of a generated sample."""
+"""The four states of a generated sample in P1 ("The two clocks and the innovation window")."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import torch
-from torch import Tensor
-
+from twoclocks.core.lazy import torch
 from twoclocks.data.encodings import Encoding
-from twoclocks.evaluation.metrics import Outcome
+from twoclocks.evaluation.samples import Outcome
 from twoclocks.rules.base import Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 State = Literal["between", "broken", "valid-new", "memorized"]
 STATES: tuple[State, ...] = get_args(State)
 
 
 def between_threshold(quantization: Sequence[float], encoding: Encoding, rule: Rule) -> float:
-    """Beyond which distance to the code book an entry lies between symbols: the loosest, scaled from ±1."""
+    """The distance to the code book beyond which an entry lies between symbols: the largest setting, scaled from ±1."""
     return max(quantization) * encoding.unit(rule)
 
 
 def states_of(outcome: Outcome, threshold: float) -> Tensor:
-    """Which of ``STATES`` each sample is in, uint8 (n,); a value between symbols comes before what its rounding says.
+    """The index in ``STATES`` of each sample, uint8 (n,); a sample with an entry between symbols is ``between``.
 
     ``threshold`` is the distance to the code book beyond which an entry lies between symbols.
     """

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.rows import byte_keys
 
 Rows = npt.NDArray[Any]  # (n, entries): whole numbers or fractions
 Flags = npt.NDArray[np.bool_]
@@ -155,12 +156,6 @@ def distinct(rows: Rows) -> Rows:
     """Every row once."""
     _, first = np.unique(byte_keys(rows), return_index=True)
     return rows[first]
-
-
-def byte_keys(rows: Rows) -> npt.NDArray[np.void]:
-    """One key a row, equal where the rows are; −0.0 is 0.0."""
-    plain = np.ascontiguousarray(rows + 0.0 if rows.dtype.kind == "f" else rows)
-    return plain.view(np.dtype((np.void, plain.dtype.itemsize * plain.shape[1]))).ravel()
 
 
 def as_rows(values: Any, name: str) -> Rows:

@@ -16,13 +16,14 @@ import numpy as np
 
 from twoclocks.clocks.forecast import Forecast, forecast_run
 from twoclocks.clocks.looks import least_samples, rate_bounds
-from twoclocks.clocks.settings import PLAIN, POLICIES, ClockSettings, Policy, Series
+from twoclocks.clocks.series import Look, Series
+from twoclocks.clocks.settings import PLAIN, POLICIES, ClockSettings, Policy
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.monitor.copies import CRITERIA, Criterion, Exact, as_array, as_rows, distinct
-from twoclocks.monitor.record import Look, Record
+from twoclocks.monitor.record import Record
 
 MonitorPhase = Literal["untrained", "rule", "memorizing"]
 FORMAT = 1  # of the stored state

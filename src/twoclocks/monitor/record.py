@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from twoclocks.clocks.settings import Series
+from twoclocks.clocks.series import Look, Series
 from twoclocks.core.errors import UserError
-
-
-@dataclass(frozen=True)
-class Look:
-    """What was counted at one step."""
-
-    step: int
-    copied: int
-    trials: int
-    valid: int | None = None
-    gap: float | None = None  # loss on held-out minus loss on training samples
-    gap_error: float | None = None  # None: not known
 
 
 class Record:
@@ -66,15 +54,5 @@ class Record:
 
     def series(self, copies: str) -> Series:
         """All looks as columns; ``copies`` says what counted as one."""
-        looks = self.looks
-        with_gap = bool(looks) and looks[0].gap is not None
-        certain = with_gap and all(look.gap_error is not None for look in looks)
-        return Series(
-            steps=[look.step for look in looks],
-            trials=[look.trials for look in looks],
-            copied=[look.copied for look in looks],
-            valid=[look.valid or 0 for look in looks] if self.with_rule else None,
-            gaps=[look.gap or 0.0 for look in looks] if with_gap else None,
-            gap_errors=[look.gap_error or 0.0 for look in looks] if certain else None,
-            copies=copies,
-        )
+        found = Series.from_looks(self.looks, copies)
+        return found if self.with_rule else replace(found, valid=None)

@@ -10,11 +10,14 @@ from typing import Any, ClassVar, Literal
 
 from twoclocks.core.errors import UnknownNameError
 from twoclocks.core.registry import Registry
+from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.runs import Run, RunSettings, load_run, run
+from twoclocks.runs.columns import LOSS, STEP
 from twoclocks.store.files import write_json
 from twoclocks.store.run_directory import RunDirectory
 
-CURVES = ("step", "loss", "sample_memorization", "valid_new", "invalid_0.5")  # stored, with all accuracies
+# Stored, with the accuracies of all kinds of pieces.
+CURVES = {STEP, LOSS, SampleAccuracy.name, SampleMemorization.name, ValidNew.name, Invalid.column(0.5)}
 
 LEAN = {"keep_weights": 0}  # a recipe reads clocks only
 AS_PRINTED = {"confidence": 0}  # the papers read clocks off the measured fractions; a comparison must do the same
@@ -103,12 +106,15 @@ def record(name: str, recipe: Recipe, runs: Mapping[str, Run], measured: Measure
                 "status": one.status["status"],
                 "seconds": one.status.get("seconds"),
                 "settings": one.manifest["settings"],
-                "curves": {
-                    name: [None if v != v else round(v, 6) for v in values.tolist()]
-                    for name, values in one.metrics().items()
-                    if name in CURVES or name.endswith("_accuracy")
-                },
+                "curves": curves_of(one),
             }
             for label, one in runs.items()
         },
     }
+
+
+def curves_of(one: Run) -> dict[str, list[float | None]]:
+    """The curves of a run as a result stores them."""
+    stored = CURVES | {PartAccuracy.column(kind) for kind in one.settings.rule.part_counts()}
+    columns = {name: values for name, values in one.metrics().items() if name in stored}
+    return {name: [None if v != v else round(v, 6) for v in values.tolist()] for name, values in columns.items()}

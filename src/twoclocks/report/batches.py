@@ -1,4 +1,4 @@
-"""The dispute at a glance: a clock against the batch, beside what either paper would expect."""
+"""Figure of a clock against the batch size, beside what P1 and P2 expect."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EXPECTED = {"P1: ∝ 1/batch": (-1.0, (0, (1, 1.5))), "P2: independent": (0.0, (
 
 @dataclass(frozen=True)
 class BatchInfo:
-    """All that one panel shows."""
+    """The data of one panel."""
 
     law: BatchLaw
     title: str
     places: Floats  # of the lines
-    lines: dict[str, Floats]  # what each paper expects, through the middle of what was seen
+    lines: dict[str, Floats]  # what each paper expects, through the middle of the measured points
 
     @property
     def sentence(self) -> str:
@@ -40,7 +40,7 @@ def batch_info(law: BatchLaw, title: str | None = None) -> BatchInfo:
 
 
 def draw_batches(infos: Sequence[BatchInfo], width: float = 3.7) -> Any:
-    """One panel a law."""
+    """One panel per law."""
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: progress while a run trains, tables afterwards."""
+"""Output in the terminal: progress while a run trains, tables afterwards."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from twoclocks.evaluation import SampleAccuracy, SampleMemorization
+
 if TYPE_CHECKING:  # tables need no torch
     from twoclocks.runs.load import Run
     from twoclocks.runs.session import Observer, Progress
@@ -24,7 +26,7 @@ if TYPE_CHECKING:  # tables need no torch
 
 @contextmanager
 def watch(settings: RunSettings) -> Iterator[Observer]:
-    """A live line on a terminal, a plain line an evaluation elsewhere; on stderr, so that --json stays clean."""
+    """Progress of a run: a live line on a terminal, else one line per evaluation; on stderr, to keep --json clean."""
     console = Console(stderr=True)
     if not console.is_terminal:
 
@@ -46,7 +48,7 @@ def watch(settings: RunSettings) -> Iterator[Observer]:
 
 
 def say(console: Console, line: str) -> None:
-    """One line; nobody there to read it any more is no reason to stop training."""
+    """Print one line; training goes on when nobody reads it any more (a closed pipe)."""
     with suppress(OSError, ValueError, SystemExit):  # rich ends the process when a pipe breaks
         console.print(line, highlight=False, soft_wrap=True)
 
@@ -59,7 +61,7 @@ def numbers(progress: Progress) -> str:
     """Loss, validity and copies of the last evaluation, and the time left."""
     words = f"loss {progress.loss:.3f}"
     if progress.metrics is not None:
-        valid, copied = progress.metrics["sample_accuracy"], progress.metrics["sample_memorization"]
+        valid, copied = progress.metrics[SampleAccuracy.name], progress.metrics[SampleMemorization.name]
         words += f"  valid {valid:.1%}  copies {copied:.1%}"
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     return f"{words}  {minutes}:{seconds:02d} left"
@@ -75,7 +77,7 @@ class Shown(Protocol):
 
 @contextmanager
 def watch_sweep() -> Iterator[Callable[[Shown], None]]:
-    """A live table of what runs on a terminal, a line whenever the counts change elsewhere; on stderr."""
+    """Progress of a sweep: a live table on a terminal, else one line whenever the counts change; on stderr."""
     console = Console(stderr=True)
     if not console.is_terminal:
         said = ""
@@ -94,7 +96,7 @@ def watch_sweep() -> Iterator[Callable[[Shown], None]]:
 
 @contextmanager
 def watch_measurements(command: str = "dissect") -> Iterator[Callable[[int, int, str], None]]:
-    """How far a dissection is: a live bar on a terminal, a line at every tenth elsewhere; on stderr."""
+    """Progress of a dissection: a live bar on a terminal, else one line per tenth; on stderr."""
     console = Console(stderr=True)
     if not console.is_terminal:
         said = -1
@@ -116,12 +118,12 @@ def watch_measurements(command: str = "dissect") -> Iterator[Callable[[int, int,
 
 
 def wide_console() -> Console:
-    """As wide as the terminal; in files and pipes, wide enough that tables stay readable."""
+    """A console as wide as the terminal; in files and pipes 120 characters, so that tables stay readable."""
     return Console() if sys.stdout.isatty() else Console(width=120)
 
 
 def show_clocks(runs: Sequence[Run]) -> None:
-    """Both clocks of every run as intervals, with the window between them."""
+    """Print both clocks of every run as intervals, with the window between them."""
     table = Table(title="Two clocks", caption="a–b: after the evaluation at step a, by the one at step b")
     for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
         table.add_column(heading, overflow="fold")
@@ -132,7 +134,7 @@ def show_clocks(runs: Sequence[Run]) -> None:
 
 
 def show_findings(found: Sequence[Findings]) -> None:
-    """One row a run, then every problem on a line of its own."""
+    """Print one row per run, then one line per problem."""
     rows = [
         {
             "run": str(one.path),
@@ -155,7 +157,7 @@ def show_rows(rows: Sequence[dict[str, str]]) -> None:
     wide_console().print(table_of(rows))
 
 
-SHORT = 12  # letters of a cell that is not broken over two lines
+SHORT = 12  # characters of a cell that is not broken over two lines
 
 
 def table_of(rows: Sequence[dict[str, str]], title: str | None = None) -> Table:

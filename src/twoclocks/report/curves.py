@@ -11,11 +11,13 @@ import numpy as np
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
+from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
 from twoclocks.report.theme import light, style
+from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN
 from twoclocks.runs.load import Columns, Run
 
-LETTER = 0.017  # width of a letter of a milestone's label, in parts of the axis
+LETTER = 0.017  # width of a character of a milestone's label, relative to the axis
 LEGEND = {"fontsize": 8, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.3}
 
 
@@ -41,7 +43,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Milestone:
-    """When a theory expects a part of the rule to be learned."""
+    """The step at which a theory expects a part of the rule to be learned."""
 
     label: str
     step: float
@@ -49,11 +51,11 @@ class Milestone:
 
 @dataclass(frozen=True)
 class CurvesInfo:
-    """All that the figure shows."""
+    """The data of the figure."""
 
     title: str
     steps: Floats
-    fractions: tuple[Curve, ...]
+    proportions: tuple[Curve, ...]  # valid samples, copies, valid and new samples, …
     valid_new: Floats
     chances: tuple[Level, ...]
     thresholds: tuple[Level, ...]
@@ -62,8 +64,20 @@ class CurvesInfo:
     milestones: tuple[Milestone, ...] = ()  # within the steps
 
     @property
+    def last_sentence(self) -> str:
+        """The proportions at the last evaluation beside what chance gives; empty before the first step."""
+        if not len(self.steps):
+            return ""
+        valid, copied = (f"{curve.values[-1]:.1%}" for curve in self.proportions[:2])
+        chances = [f"{100 * level.value:.2g}%" for level in self.chances]
+        return (
+            f"At step {self.steps[-1]:,.0f}, {valid} of the samples are valid (uniform symbols: {chances[0]}) "
+            f"and {copied} are copies (samples of the rule itself: {chances[1]})."
+        )
+
+    @property
     def new_in_window(self) -> float | None:
-        """Mean fraction of valid and new samples over the evaluations inside the window."""
+        """Mean proportion of valid and new samples over the evaluations inside the window."""
         if self.clocks.window is None:
             return None
         begin, end = self.clocks.window
@@ -72,18 +86,20 @@ class CurvesInfo:
 
 
 def curves_data(run: Run) -> CurvesInfo:
+    """The curves of a run with its clocks and chance levels."""
+    run = run.reading()
     every, settings = run.metrics(), run.settings
     columns = {name: values[every["step"] > 0] for name, values in every.items()}  # a log axis has no place for step 0
-    fractions = [
-        Curve("valid (rule accuracy)", "rule", columns["sample_accuracy"]),
-        Curve("copies of training samples", "memory", columns["sample_memorization"]),
-        Curve("valid and new", "new", columns["valid_new"], "--"),
+    proportions = [
+        Curve("valid (rule accuracy)", "rule", columns[SampleAccuracy.name]),
+        Curve("copies of training samples", "memory", columns[SampleMemorization.name]),
+        Curve("valid and new", "new", columns[ValidNew.name], "--"),
     ]
-    loosest = f"invalid_{max(settings.evaluation.quantization):g}"
+    loosest = Invalid.column(max(settings.evaluation.quantization))
     if (columns[loosest] > 0).any():
-        fractions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
-    fractions += part_curves(run, columns)
-    chance_valid, chance_copy = run.metric("sample_accuracy"), run.metric("sample_memorization")
+        proportions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
+    proportions += part_curves(run, columns)
+    chance_valid, chance_copy = run.metric(SampleAccuracy.name), run.metric(SampleMemorization.name)
     chances = (
         Level(f"validity by chance {chance_valid.chance_cube:.2g}", "rule", chance_valid.chance_cube or 0.0),
         Level(f"copies by chance {chance_copy.chance_rule:.2g}", "memory", chance_copy.chance_rule or 0.0),
@@ -94,20 +110,18 @@ def curves_data(run: Run) -> CurvesInfo:
         Level("memory threshold", "memory", clocks.memory.threshold or 0.0),
     )
     names = {
-        "train": ("training set", "memory", "-"),
-        "held_out": ("valid, unseen", "new", "-"),
-        "cube": ("uniform symbols", "muted", ":"),
+        LOSS_TRAIN: ("training set", "memory", "-"),
+        LOSS_HELD_OUT: ("valid, unseen", "new", "-"),
+        LOSS_CUBE: ("uniform symbols", "muted", ":"),
     }
     losses = tuple(
-        Curve(label, colour, columns[f"loss_{split}"], dash)
-        for split, (label, colour, dash) in names.items()
-        if f"loss_{split}" in columns
+        Curve(label, colour, columns[name], dash) for name, (label, colour, dash) in names.items() if name in columns
     )
     return CurvesInfo(
         f"{run.label}: {run.title}",
         columns["step"],
-        tuple(fractions),
-        columns["valid_new"],
+        tuple(proportions),
+        columns[ValidNew.name],
         chances,
         thresholds,
         losses,
@@ -117,7 +131,7 @@ def curves_data(run: Run) -> CurvesInfo:
 
 
 def milestones_within(expected: Mapping[str, int], steps: Floats) -> tuple[Milestone, ...]:
-    """In order of time; those that fall on one step share a mark."""
+    """The milestones between the first and the last step, in order; those of one step share a mark."""
     names: dict[int, list[str]] = {}
     for name, step in sorted(expected.items(), key=lambda item: item[1]):
         if len(steps) and steps[0] <= step <= steps[-1]:
@@ -126,19 +140,19 @@ def milestones_within(expected: Mapping[str, int], steps: Floats) -> tuple[Miles
 
 
 def part_curves(run: Run, columns: Columns) -> list[Curve]:
-    """Valid rows, columns, blocks or layers, where a rule has several kinds: which is learned first?"""
+    """Curves of valid rows, columns, blocks or layers, where a rule has several kinds of pieces."""
     kinds = list(run.settings.rule.part_counts())
     if len(kinds) < 2:
         return []
     named = zip(kinds, cycle(PART_DASHES), strict=False)
     return [
-        Curve(f"valid {pieces_named(kind)}", "rule", columns[f"{kind}_accuracy"], dash, width=1.1)
+        Curve(f"valid {pieces_named(kind)}", "rule", columns[PartAccuracy.column(kind)], dash, width=1.1)
         for kind, dash in named
     ]
 
 
 def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
-    """One column of two panels for each run: fractions above, losses below."""
+    """One column of two panels per run: proportions above, losses below."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -146,7 +160,7 @@ def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
         figure = Figure(figsize=(width * len(infos), 5.6), layout="constrained")
         axes = figure.subplots(2, len(infos), squeeze=False, sharex="col", height_ratios=[2, 1])
         for column, info in enumerate(infos):
-            draw_fractions(axes[0, column], info)
+            draw_proportions(axes[0, column], info)
             draw_losses(axes[1, column], info)
             if len(infos) > 1:
                 pad = 26 + 11 * (1 + max(tiers(info), default=-1))
@@ -154,10 +168,10 @@ def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
         return figure
 
 
-def draw_fractions(axis: Any, info: CurvesInfo) -> None:
+def draw_proportions(axis: Any, info: CurvesInfo) -> None:
     shade_clocks(axis, info, labelled=True)
     mark_milestones(axis, info, labelled=True)
-    for curve in info.fractions:
+    for curve in info.proportions:
         drawn_as = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
         axis.plot(info.steps, curve.values, label=curve.label, **drawn_as)
     for level in info.chances:
@@ -166,7 +180,7 @@ def draw_fractions(axis: Any, info: CurvesInfo) -> None:
         axis.plot(
             [0, 0.015], [level.value] * 2, color=light(level.colour), linewidth=3, transform=axis.get_yaxis_transform()
         )
-    axis.set(xscale="log", ylim=(-0.02, 1.04), ylabel="fraction of samples")
+    axis.set(xscale="log", ylim=(-0.02, 1.04), ylabel="proportion of samples")
     # Below the panel, where no curve can run through it.
     axis.legend(loc="upper left", bbox_to_anchor=(0, -0.02), ncols=2, **LEGEND)
 
@@ -188,7 +202,7 @@ def draw_losses(axis: Any, info: CurvesInfo) -> None:
 
 
 def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
-    """The window as a soft area; each clock as the interval in which it struck."""
+    """Draw the window as a shaded area and each clock as the interval that contains its onset."""
     if not len(info.steps):
         return
     end = float(info.steps[-1])
@@ -207,7 +221,7 @@ def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
 
 
 def mark_milestones(axis: Any, info: CurvesInfo, labelled: bool) -> None:
-    """Thin dashes; their labels stand above those of the clocks."""
+    """Draw milestones as thin dashed lines, with labels above those of the clocks."""
     place = {"ha": "center", "va": "bottom", "fontsize": 7.5, "transform": axis.get_xaxis_transform()}
     for milestone, tier in zip(info.milestones, tiers(info), strict=True):
         axis.axvline(milestone.step, color=light("muted"), linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
@@ -216,11 +230,11 @@ def mark_milestones(axis: Any, info: CurvesInfo, labelled: bool) -> None:
 
 
 def tiers(info: CurvesInfo) -> list[int]:
-    """The height of each milestone's label: as low as it can stand without touching one further left."""
+    """The height of each milestone's label: the lowest at which it does not touch one further left."""
     if not info.milestones:
         return []
     span = float(np.log(info.steps[-1] / info.steps[0])) or 1.0
-    ends: list[float] = []  # of the last label in each tier, in parts of the axis
+    ends: list[float] = []  # of the last label in each tier, relative to the axis
     found = []
     for milestone in info.milestones:
         middle = float(np.log(milestone.step / info.steps[0])) / span

@@ -1,4 +1,4 @@
-"""The law of a clock over training-set sizes: points as intervals, censored ones as arrows, the fit with its band."""
+"""Figure of the law of a clock: onsets against training-set size as intervals, the fit with its band."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MARKERS = "osD^vP*X"
 
 @dataclass(frozen=True)
 class LawInfo:
-    """All that the figure and its table show."""
+    """The data of the figure and of its table."""
 
     laws: Laws
     sizes: Floats
@@ -46,7 +46,7 @@ class LawInfo:
 
 
 def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
-    """One for every clock whose law can be fitted; for the others the reason. Nothing where nobody expects a law."""
+    """One law per clock, or the reason why it has none; nothing where there are fewer than three sizes."""
     if len({run.settings.data.n for run in runs}) < 3:
         return [], []
     found, refused = [], []
@@ -59,6 +59,7 @@ def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
 
 
 def law_info(laws: Laws) -> LawInfo:
+    """The fitted line and its band over the sizes."""
     sizes = np.geomspace(min(laws.pooled.sizes) / 1.5, max(laws.pooled.sizes) * 1.5, 60)
     ends = np.array([laws.pooled.predict_interval(n) for n in sizes])
     middle = np.array([laws.pooled.predict(n) for n in sizes])
@@ -66,7 +67,7 @@ def law_info(laws: Laws) -> LawInfo:
 
 
 def draw_laws(infos: Sequence[LawInfo], width: float = 4.6) -> Any:
-    """One panel a clock."""
+    """One panel per clock."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -107,7 +108,7 @@ def draw_law(axis: Any, info: LawInfo) -> None:
 
 
 def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) -> None:
-    """A bar; an arrow where one end is open."""
+    """Draw an interval as a bar, or as an arrow where one end is open."""
     if math.isinf(upper) or lower <= 0:
         start = lower if math.isinf(upper) else upper
         end = start * 1.7 if math.isinf(upper) else start / 1.7
@@ -121,7 +122,7 @@ def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) 
 
 
 def spread(sizes: Sequence[int]) -> list[float]:
-    """Runs of one size stand side by side, so that their bars can be told apart."""
+    """Places on the axis, where runs of one size lie side by side so that their bars do not overlap."""
     seen: dict[int, int] = {}
     places = []
     for n in sizes:

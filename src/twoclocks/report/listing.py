@@ -81,7 +81,7 @@ def read_template(name: str) -> str:
 
 
 def registry_rows(registry: Registry[Any]) -> Rows:
-    """Every member with its first sentence and its settings."""
+    """One row per member: its name, the first line of its docstring, its settings."""
     return [{"name": name, "what it is": first_line(cls), "settings": arguments(cls)} for name, cls in registry.items()]
 
 
@@ -94,7 +94,7 @@ def arguments(cls: type) -> str:
 
 
 def rule_rows() -> Rows:
-    """Every rule at its first published size."""
+    """One row per rule, at its first published size."""
     from twoclocks.rules import RULES
 
     rows = []
@@ -111,12 +111,12 @@ def rule_rows() -> Rows:
 
 
 def large(number: int) -> str:
-    """All digits of a count, or three and a power of ten where they are too many to read."""
+    """A count with all its digits, or with three digits and a power of ten where it is too long."""
     return f"{number:,}" if number < 10**15 else f"{Decimal(number):.2e}"
 
 
 def model_rows() -> Rows:
-    """Every published size of every model, with its number of parameters."""
+    """One row per model and published size."""
     import torch
 
     from twoclocks.models import MODELS, parameter_count
@@ -142,9 +142,12 @@ def model_rows() -> Rows:
 
 
 def metric_rows() -> Rows:
-    """Every metric once, with its chance levels for 4,096 samples of a rule that has it; P1's baseline first."""
+    """One row per column of every registered metric, with its chance levels for 4,096 training samples.
+
+    The levels are those of the first rule that has the column; parity, the baseline of P1, comes first.
+    """
     from twoclocks.data.sets import holdout_set, training_set
-    from twoclocks.evaluation.metrics import EvaluationSettings, Evaluator
+    from twoclocks.evaluation import EvaluationSettings, Evaluator
     from twoclocks.rules import RULES
 
     rows: dict[str, dict[str, str]] = {}
@@ -154,21 +157,21 @@ def metric_rows() -> Rows:
             continue
         rule = RULES.create(name, **examples[0])
         train = training_set(rule, 4096)
-        for metric in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).metrics():
+        for column in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).columns():
             row = {
-                "metric": metric.name,
-                "what it is": metric.about,
-                "direction": metric.direction,
-                "chance (rule)": "" if metric.chance_rule is None else f"{metric.chance_rule:.3g}",
-                "chance (cube)": "" if metric.chance_cube is None else f"{metric.chance_cube:.3g}",
+                "metric": column.name,
+                "what it is": column.about,
+                "direction": column.direction,
+                "chance (rule)": "" if column.chance_rule is None else f"{column.chance_rule:.3g}",
+                "chance (cube)": "" if column.chance_cube is None else f"{column.chance_cube:.3g}",
                 "for": name,
             }
-            rows.setdefault(metric.name, row)
+            rows.setdefault(column.name, row)
     return list(rows.values())
 
 
 def setting_rows() -> Rows:
-    """All settings: the fixed sections first, then those of every registered component."""
+    """One row per setting: the fixed sections first, then those of every registered component."""
     from twoclocks.data.encodings import ENCODINGS
     from twoclocks.models.base import MODELS
     from twoclocks.objectives.base import OBJECTIVES

@@ -1,4 +1,4 @@
-"""Samples of every rule at a glance (P1 Figs. 5 and 6): one panel for each published size."""
+"""Figure of samples of every rule (P1 Figs. 5 and 6): one panel per published size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MontageInfo:
 
 
 def montage_data(names: Sequence[str], samples: int, columns: int | None = None, seed: int = 0) -> MontageInfo:
-    """Every published size of each named rule: in rows of ``columns`` panels, or in a row for each rule."""
+    """One panel per published size of each named rule: in rows of ``columns`` panels, or one row per rule."""
     rows = []
     for name in names:
         examples = RULES.get(name).examples
@@ -48,7 +48,7 @@ def panel(name: str, rule: Rule, samples: int, seed: int) -> Panel:
 
 
 def draw_montage(info: MontageInfo, width: float = 7.6) -> Any:
-    """A matplotlib figure; the samples of a panel stand in a grid as square as possible."""
+    """Draw the panels; the samples of a panel form a grid as square as possible."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
 
@@ -69,7 +69,7 @@ def draw_montage(info: MontageInfo, width: float = 7.6) -> Any:
 
 
 def tiled(panel: Panel, zoom: int = 4) -> npt.NDArray[np.int64]:
-    """All samples in one picture, a gap of −1 between them; every entry is ``zoom`` pixels wide."""
+    """All samples in one picture, separated by −1; every entry is ``zoom`` pixels wide."""
     down, across = squarest(len(panel.samples))
     _, rows, columns = panel.samples.shape
     picture = np.full((down * (rows + 1) - 1, across * (columns + 1) - 1), -1)

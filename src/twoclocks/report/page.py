@@ -1,4 +1,4 @@
-"""The static report: one HTML file with everything in it; nothing is loaded from anywhere."""
+"""The static report: one HTML file that contains everything and loads nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One run as the page tells it."""
+    """One run as the page shows it."""
 
     run: Run
     curves: CurvesInfo
@@ -59,7 +59,7 @@ class Chapter:
 
     @property
     def rule(self) -> str:
-        """The rule in words, such as ``parity, length 24, group 2``."""
+        """The rule with its settings, such as ``parity, length 24, group 2``."""
         section = self.run.manifest["settings"]["rule"]
         return ", ".join([section["name"], *(f"{key} {value}" for key, value in section.items() if key != "name")])
 
@@ -81,6 +81,7 @@ def write_report(
 
     path = Path(path)
     check_page(path)
+    runs = [run.reading() for run in runs]
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
     together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
     page = render(chapters, together)
@@ -91,6 +92,8 @@ def write_report(
 
 
 def chapter(run: Run, number: int, seen: Dissection | None = None) -> Chapter:
+    """All that the page shows of one run; ``number`` keeps the figures of several runs apart."""
+    run = run.reading()
     info = curves_data(run)
     figure = themed_svg(draw_curves([info]), salt=f"run{number}")
     onsets, controls = ([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run)))
@@ -105,7 +108,7 @@ def without_run(row: dict[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class LawChapter:
-    """What several runs of different sizes say together."""
+    """Laws of runs of different sizes."""
 
     infos: list[LawInfo]
     refused: list[str]  # clocks without a law, each with the reason
@@ -128,7 +131,7 @@ def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
 
 @dataclass(frozen=True)
 class PhaseChapter:
-    """Which phase runs of different sizes are in, and when."""
+    """Phases of runs of different sizes."""
 
     info: PhaseDiagram
     figure: str
@@ -138,7 +141,7 @@ class PhaseChapter:
 def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
     try:
         info = phase_diagram(runs)
-    except UserError:  # nothing was evaluated: the chapters of the runs say so
+    except UserError:  # no run was evaluated: the chapters of the runs say so
         return None
     if not info.several_sizes:
         return None
@@ -147,6 +150,7 @@ def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
 
 
 def metric_rows(run: Run) -> list[MetricRow]:
+    """The value of every metric at the last evaluation, with its chance levels."""
     last = {name: values[-1] for name, values in run.metrics().items()}
 
     def text(value: float | None) -> str:
@@ -161,12 +165,12 @@ def metric_rows(run: Run) -> list[MetricRow]:
 
 
 def setting_rows(run: Run) -> list[tuple[str, str]]:
-    """All settings that say something."""
+    """All settings that are not empty."""
     return [(key, str(value)) for key, value in flat(run.manifest["settings"]).items() if value not in (None, "")]
 
 
 def verdict_sentence(one: Chapter) -> str:
-    """The result of a run in words."""
+    """The result of a run as a sentence."""
     clocks, title = one.clocks, one.curves.title
     if clocks.verdict == "open" and clocks.window is not None:
         begin, end = clocks.window
@@ -180,9 +184,16 @@ def verdict_sentence(one: Chapter) -> str:
     return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
 
 
+def confidence_words(chapters: Sequence[Chapter]) -> str:
+    """The confidence with which the clocks were read, such as ``with 95% confidence``."""
+    levels = sorted({one.run.settings.clocks.confidence for one in chapters}, reverse=True)
+    words = [f"with {100 * level:g}% confidence" if level else "as measured, without bounds" for level in levels]
+    return " or ".join(words)
+
+
 @dataclass(frozen=True)
 class BatchChapter:
-    """Runs that differ in their batch: steps, or samples seen?"""
+    """Laws of runs that differ in their batch size only."""
 
     infos: list[BatchInfo]
     figure: str
@@ -195,7 +206,7 @@ def batch_chapter(runs: Sequence[Run]) -> BatchChapter | None:
 
 @dataclass(frozen=True)
 class Together:
-    """What several runs say together, each where they say something."""
+    """The chapters about several runs together; None where there is nothing to show."""
 
     laws: LawChapter | None = None
     phases: PhaseChapter | None = None
@@ -215,6 +226,7 @@ def render(chapters: Sequence[Chapter], together: Together) -> str:
     )
     environment.filters["sentence"] = verdict_sentence
     environment.filters["run_mark"] = run_mark
+    environment.filters["confidence"] = confidence_words
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()
     page = environment.get_template("report.html")

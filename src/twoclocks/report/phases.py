@@ -1,4 +1,4 @@
-"""The phase diagram (P2 Fig. 6): training time across, size upwards; and where the window is open at all."""
+"""The phase diagram (P2 Fig. 6): training steps against training-set size; and for which sizes the window is open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL = {"fontsize": 8, "handlelength": 1.6, "columnspacing": 1.4}
 
 
 def draw_phases(info: PhaseDiagram) -> Any:
-    """One panel for each group of runs that differ in more than their size."""
+    """One panel per group of runs; groups differ in more than their size."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def draw_phases(info: PhaseDiagram) -> Any:
 
 
 def places(runs: Sequence[RunPhases]) -> list[float]:
-    """Heights of bars: runs of one size close together, sizes apart."""
+    """Heights of the bars: runs of one size lie close together, sizes apart."""
     found: list[float] = []
     for before, run in zip([None, *runs], runs, strict=False):
         found.append((found[-1] if found else 0.0) + (1.0 if before is None or before.n == run.n else 1.5))
@@ -65,7 +65,7 @@ def draw_group(axis: Any, runs: Sequence[RunPhases]) -> None:
         for phase in run.phases:
             draw_phase(axis, phase, height, len(run.clocks.parts))
         last = run.phases[-1] if run.phases else None
-        if last is not None and last.name != "memorization":  # its end was not seen
+        if last is not None and last.name != "memorization":  # its end was not reached
             axis.plot([run.steps[1] * 1.04], [height], marker=">", color=light("ink"), markersize=4, clip_on=False)
         if run.clocks.learned_by_memory and run.clocks.rule.estimate is not None:
             axis.plot([run.clocks.rule.estimate], [height], marker="x", color=light("ink"), markersize=5, zorder=4)
@@ -85,7 +85,7 @@ def draw_phase(axis: Any, phase: Phase, height: float, kinds: int) -> None:
     if phase.name == "not certain":
         axis.barh(**where, **unsure)
         return
-    axis.barh(**where, color=light("paper"), linewidth=0)  # so that no grid line shines through
+    axis.barh(**where, color=light("paper"), linewidth=0)  # hides the grid lines
     axis.barh(**where, color=colour, alpha=opacity(phase, kinds), linewidth=0)
     if phase.perhaps:
         axis.barh(**where, **unsure)
@@ -97,7 +97,7 @@ def draw_phase(axis: Any, phase: Phase, height: float, kinds: int) -> None:
 
 
 def opacity(phase: Phase, kinds: int) -> float:
-    """The more parts are learned, the fuller the colour."""
+    """The opacity of a phase, which grows with the number of learned parts."""
     if not phase.learned:
         return 1.0
     return FAINTEST + (0.8 - FAINTEST) * (len(phase.learned) - 1) / max(kinds - 1, 1)
@@ -115,7 +115,7 @@ def step_axis(axis: Any, info: PhaseDiagram) -> None:
 
 
 def keys(runs: Sequence[RunPhases]) -> list[Any]:
-    """What of the legend is there to see, in the order of time."""
+    """The entries of the legend that occur in the figure, in the order of phases."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -133,14 +133,14 @@ def keys(runs: Sequence[RunPhases]) -> list[Any]:
         found.append(Patch(facecolor="none", edgecolor=light("muted"), hatch="////", linewidth=0, label="not certain"))
     mark: dict[str, Any] = {"linestyle": "none", "color": light("ink"), "markersize": 4.5}
     if any(run.phases and run.phases[-1].name != "memorization" for run in runs):
-        found.append(Line2D([], [], marker=">", label="no end seen", **mark))
+        found.append(Line2D([], [], marker=">", label="not ended by the last step", **mark))
     if any(run.clocks.learned_by_memory for run in runs):
         found.append(Line2D([], [], marker="x", label="valid as copies only", **mark))
     return found
 
 
 def draw_verdicts(info: PhaseDiagram) -> Any:
-    """Groups against sizes: whether the window is open, and how wide."""
+    """Draw groups against sizes: whether the window is open, and how wide it is."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -166,7 +166,7 @@ def draw_verdicts(info: PhaseDiagram) -> Any:
 
 
 def words(cell: Cell) -> str:
-    """Such as ``open`` over ``≥ 12×``; how many of several runs where they do not agree."""
+    """The text of a cell, such as ``open`` above ``≥ 12×``; where runs differ, how many of them are open."""
     said = cell.verdict if cell.verdict != "mixed" else f"open {cell.open} of {cell.runs}"
     if cell.width is None:
         return said

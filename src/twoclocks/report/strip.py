@@ -1,4 +1,4 @@
-"""A strip of generated samples from the same noises at chosen moments, each marked by what became of it."""
+"""Generated samples from the same initial noise at a few steps, each marked by its state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twoclocks.store.checksums import DamagedError
 
 MARKS: dict[State, tuple[str, str, str]] = {  # state: (mark, colour, words)
     "valid-new": ("✓", "new", "valid and new"),
-    "memorized": ("●", "memory", "memorized: a training sample"),
+    "memorized": ("●", "memory", "copy of a training sample"),
     "broken": ("✗", "broken", "breaks the rule"),
     "between": ("?", "muted", "an entry lies between symbols"),
 }
@@ -31,7 +31,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Moment:
+class StepSamples:
     """The stored samples of one evaluation."""
 
     label: str
@@ -43,15 +43,15 @@ class Moment:
 @dataclass(frozen=True)
 class StripInfo:
     symbols: int
-    moments: list[Moment]
+    steps: list[StepSamples]
 
 
 def strip_data(run: Run, tiles: int = 16) -> StripInfo:
-    """Up to four moments: the first evaluation, the last before τ_rule, the middle of the window, the last."""
+    """Samples of up to four evaluations: the first, the last before τ_rule, the middle of the window, the last."""
     settings = run.settings
     assert settings.encoding is not None
     threshold = between_threshold(settings.evaluation.quantization, settings.encoding, settings.rule)
-    moments = []
+    found = []
     for step, label in chosen_steps(run).items():
         try:
             decoded, outcome = run.samples(step)
@@ -62,11 +62,12 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
         states = [STATES[number] for number in numbers]
         grids = decoded.symbols.reshape(len(decoded.symbols), *layout(run.settings.rule)).tolist()
         shown = [Tile(state, grid) for state, grid in zip(states, grids, strict=True)][:tiles]
-        moments.append(Moment(label, step, shown, dict(Counter(states))))
-    return StripInfo(run.settings.rule.symbols, moments)
+        found.append(StepSamples(label, step, shown, dict(Counter(states))))
+    return StripInfo(run.settings.rule.symbols, found)
 
 
 def chosen_steps(run: Run) -> dict[int, str]:
+    """The steps whose samples are shown, each with the reason."""
     stored = sorted(run.directory.artifact_steps("samples"))
     if not stored:
         return {}

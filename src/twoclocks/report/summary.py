@@ -1,4 +1,4 @@
-"""One run in plain mappings: what `--json` prints, what results/ stores, and the rows of tables."""
+"""One run as plain values: what `--json` prints, what results/ stores, and the rows of tables."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # imports torch
 
 
 def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
+    """The result of a run as plain values; ``controls`` adds what local statistics alone would score."""
+    run = run.reading()
     columns, settings = run.metrics(), run.stored_settings
     found = {"controls": [asdict(one) for one in run_controls(run)]} if controls else {}
     return {
@@ -34,14 +36,14 @@ def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
 
 
 def plain_number(value: float) -> float | int | None:
-    """JSON has no NaN; steps and trials are whole numbers."""
+    """A number for JSON, which has no NaN; steps and trials become integers."""
     if value != value:
         return None
     return int(value) if value.is_integer() else value
 
 
 def named_onsets(clocks: Clocks) -> dict[str, Onset]:
-    """Every onset of a run with its name; parts only where a rule has several kinds."""
+    """Every onset of a run by name; those of pieces only where a rule has several kinds of them."""
     found = {"τ_rule": clocks.rule, "τ_mem": clocks.memory}
     if clocks.gap is not None:
         found["τ_gap"] = clocks.gap
@@ -51,7 +53,7 @@ def named_onsets(clocks: Clocks) -> dict[str, Onset]:
 
 
 def onset_rows(run: Run) -> list[dict[str, str]]:
-    """One row an onset, as text."""
+    """One row per onset, as text."""
 
     def text(value: float | None) -> str:
         return "" if value is None else f"{value:,.0f}"
@@ -71,13 +73,14 @@ def onset_rows(run: Run) -> list[dict[str, str]]:
 
 
 def run_controls(run: Run) -> list[Control]:
+    """The controls of a run's rule and training set."""
     from twoclocks.evaluation.controls import controls_of
 
     return controls_of(run.settings.rule, run.evaluator.train)
 
 
 def control_rows(run: Run) -> list[dict[str, str]]:
-    """One row a control, as text."""
+    """One row per control, as text."""
 
     def share(value: float, ends: tuple[float, float]) -> str:
         return f"{value:.2%} ({ends[0]:.2%} to {ends[1]:.2%})"

@@ -1,4 +1,4 @@
-"""Colours: one name each, with a light and a dark value (Okabe–Ito hues, told apart by colour-blind readers).
+"""Colours: one name each, with a light and a dark value (Okabe–Ito hues, which colour-blind readers can distinguish).
 
 Figures are drawn in the light values; in a page the SVG's colours become CSS variables, so one drawing serves light,
 dark and paper.

@@ -35,7 +35,7 @@ class TwinsChapter:
 
 
 def twins_chapter(runs: Sequence[Run], infos: Sequence[TwinsInfo] | None = None) -> TwinsChapter | None:
-    """``infos``, or all twins among the runs, by their kept samples and what is remembered of their outputs."""
+    """The chapter of ``infos``, or of all twins among the runs, from stored samples and measurements."""
     import matplotlib
 
     more = 0
@@ -52,7 +52,7 @@ def twins_chapter(runs: Sequence[Run], infos: Sequence[TwinsInfo] | None = None)
 
 
 def known_twins(a: Run, b: Run) -> TwinsInfo | None:
-    """What can be said without loading weights; None before both have an evaluation with samples."""
+    """The comparison of two runs without loading weights; None before both have stored samples."""
     try:
         return compare_twins(a, b, only_remembered=True)
     except UserError:
@@ -102,7 +102,7 @@ def draw_outputs(axis: Any, info: TwinsInfo) -> None:
 
 
 def draw_copies(axis: Any, info: TwinsInfo) -> None:
-    """Part of the samples that stand in either training set."""
+    """Draw the proportion of samples that are copies from either training set."""
     low, high = info.copies_interval()
     for k, name in enumerate(NAMES):
         for other, colour, whose in ((k, "memory", "its own"), (1 - k, "muted", "the other's")):
@@ -111,7 +111,7 @@ def draw_copies(axis: Any, info: TwinsInfo) -> None:
             line_with_band(axis, on_log(info.steps), *values, light(colour), linestyle=DASHES[k], label=label)
     axis.axhline(info.chance, color=light("ink"), label="by chance", **CHANCE)
     axis.set_title("copies of training samples", fontsize=9, pad=32)
-    axis.set_ylabel("fraction of samples")
+    axis.set_ylabel("proportion of samples")
     axis.set_ylim(-0.03, 1.03)
 
 
@@ -128,7 +128,7 @@ def draw_distance(axis: Any, info: TwinsInfo) -> None:
 
 
 def mark_parting(axis: Any, found: Agreement) -> None:
-    """The interval in which they surely part."""
+    """Mark the interval in which the twins begin to differ, with the confidence of their clocks."""
     here = found.parting
     if here is not None and here.seen:
         left = max(here.lower, float(on_log(found.steps)[0]))

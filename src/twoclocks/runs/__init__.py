@@ -9,7 +9,7 @@ from twoclocks.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from twoclocks.runs.assembly import Experiment
     from twoclocks.runs.execution import run
-    from twoclocks.runs.load import Run, load_run
+    from twoclocks.runs.load import Run, RunReading, load_run
     from twoclocks.runs.presets import preset_names, read_preset
     from twoclocks.runs.session import Progress
     from twoclocks.runs.settings import RunSettings, load_settings
@@ -20,6 +20,7 @@ __getattr__ = lazy_exports(  # reading a run needs no torch, training one does
         "Experiment": "twoclocks.runs.assembly",
         "Progress": "twoclocks.runs.session",
         "Run": "twoclocks.runs.load",
+        "RunReading": "twoclocks.runs.load",
         "RunSettings": "twoclocks.runs.settings",
         "load_run": "twoclocks.runs.load",
         "load_settings": "twoclocks.runs.settings",
@@ -33,6 +34,7 @@ __all__ = [
     "Experiment",
     "Progress",
     "Run",
+    "RunReading",
     "RunSettings",
     "load_run",
     "load_settings",

@@ -16,9 +16,10 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_files
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
-from twoclocks.evaluation.metrics import Evaluator
+from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
+from twoclocks.runs.columns import LOSS, LOSS_GAP_ERROR, STEP, loss_column
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.capture import Captured
@@ -27,11 +28,11 @@ from twoclocks.training.optimizer import make_optimizer, names_in_order, use_ker
 from twoclocks.training.step import Step, finish_gradients
 from twoclocks.training.thread_pool import ThreadPool, pool_size
 
-SHARE = 64  # samples that a thread makes at a time: what lies between two operations stays in its cache
+SHARE = 64  # samples that a thread generates at a time, so that intermediate results stay in its cache
 
 
 def sampling_noise(settings: RunSettings) -> Tensor:
-    """The noise of every evaluation of a run, row by row always the same."""
+    """The initial noise of the samples, the same at every evaluation of a run."""
     assert settings.encoding is not None
     stream = torch_stream(settings.evaluation.seed, "sampling noise")
     shape = settings.encoding.shape(settings.rule)
@@ -47,7 +48,7 @@ class Experiment:
         self.device = settings.training.device
         index = torch.device(self.device).index
         if settings.training.on_gpu and index is not None:
-            torch.cuda.set_device(index)  # streams, graphs and kernels go where the tensors are
+            torch.cuda.set_device(index)  # streams, graphs and kernels run where the tensors are
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
         self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
         self.splits = self.loss_splits()
@@ -62,7 +63,7 @@ class Experiment:
         self.noise = sampling_noise(settings).to(self.device)
 
     def build_network(self) -> Network:
-        """Initial weights come from the training seed on the CPU, so they are the same on every device."""
+        """The network; its initial weights are drawn on the CPU, so they are the same on every device."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive(self.settings.training.seed, "initial weights"))
             network = self.settings.model.build(self.encoding.shape(self.rule), self.rule.symbols)
@@ -73,17 +74,17 @@ class Experiment:
         return network.to(self.device)
 
     def make_pool(self) -> ThreadPool:
-        """The CPU's threads, each to work on samples of its own; on a GPU there is one."""
+        """The thread pool; each thread of the CPU works on its own samples, on a GPU there is one thread."""
         training = self.settings.training
         if training.on_gpu:
             return ThreadPool(1)
         tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
         pool = ThreadPool(pool_size(training.threads, parameter_count(self.network), tokens))
-        torch.set_num_threads(1)  # what a thread of the pool does, it does alone
+        torch.set_num_threads(1)  # an operation inside a thread of the pool is not split again
         return pool
 
     def loss_splits(self) -> dict[str, Tensor]:
-        """Encoded rows of the three splits on which losses are compared."""
+        """Encoded rows of the splits on which losses are compared: train, held_out, cube."""
         found = loss_splits(self.rule, self.train_rows, self.settings.evaluation.loss_rows, self.settings.data.seed)
         return {name: self.encode(rows) for name, rows in found.items()}
 
@@ -91,7 +92,7 @@ class Experiment:
         return self.encoding.encode(self.rule, rows).to(self.device)
 
     def dry_run(self) -> None:
-        """One gradient without an update: what does not fit into memory fails here, before anything is written."""
+        """Compute one gradient without an update: what does not fit into memory fails before anything is written."""
         rows = self.train_rows[torch.arange(self.settings.training.batch) % len(self.train_rows)]
         generator = torch_stream(self.settings.training.seed, "rehearsal", device=self.device)
         self.objective.loss(self.network, self.encode(rows), generator).mean().backward()
@@ -119,7 +120,7 @@ class Experiment:
         )
 
     def make_step(self) -> Step:
-        """One update of this run's network, as training takes it."""
+        """A function that makes one update of this run's network, as training does."""
         data = self.encode(self.train_rows)
         parts = self.network, self.optimizer, self.objective, data, self.settings.training, self.loop, self.pool
         return make_step(*parts)
@@ -133,39 +134,39 @@ class Experiment:
             return torch.cat(self.pool.map(share, self.noise.split(SHARE)))
         work = partial(sample, self.objective, self.network, self.noise)
         samples = work()
-        if self.settings.training.captures:  # all that is made at the first use is there now
+        if self.settings.training.captures:  # everything that is allocated at the first use exists now
             self.sampler = Captured(work)
         return samples
 
     @torch.no_grad()
     def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, dict[str, Tensor]]]:
-        """The metrics row of a step and what is kept of it, by kind; draws from streams of its own only."""
+        """The stored row of a step and its artifacts by kind; random numbers come from streams of its own."""
         decoded = self.encoding.decode(self.rule, self.sample())
-        row: dict[str, float] = {"step": step, "loss": loss, **self.evaluator(decoded)}
+        row: dict[str, float] = {STEP: step, LOSS: loss, **self.evaluator.row(decoded)}
         row |= self.losses()
         keep = self.settings.evaluation.keep_samples
         kind = torch.uint8 if self.rule.symbols <= 256 else torch.int32
         samples = {"symbols": decoded.symbols[:keep].to("cpu", kind), "distance": decoded.distance[:keep].cpu()}
-        kept = {"samples": samples}
+        artifacts = {"samples": samples}
         if step in self.settings.weight_steps:
-            kept["weights"] = self.weights()
-        return row, kept
+            artifacts["weights"] = self.weights()
+        return row, artifacts
 
     @torch.no_grad()
     def losses(self) -> dict[str, float]:
         """Mean loss on every split, and the standard error of held-out minus training loss."""
         found = {}
         for name, rows in self.splits.items():
-            # The same noise at every step and for every split: differences are the model's.
+            # The same noise at every step and for every split, so that differences come from the model.
             generator = torch_stream(self.settings.evaluation.seed, "loss noise", device=self.device)
             found[name] = self.objective.loss(self.network, rows, generator).double()
-        row = {f"loss_{name}": float(values.mean()) for name, values in found.items()}
+        row = {loss_column(name): float(values.mean()) for name, values in found.items()}
         for name, value in row.items():
             if not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value}")
         if "held_out" in found and len(found["train"]) > 1:
             gaps = found["held_out"] - found["train"]
-            row["loss_gap_error"] = float(gaps.std() / math.sqrt(len(gaps)))
+            row[LOSS_GAP_ERROR] = float(gaps.std() / math.sqrt(len(gaps)))
         return row
 
     def weights(self) -> dict[str, Tensor]:
@@ -177,7 +178,7 @@ class Experiment:
             self.network.fused.weights_changed()
 
     def state(self) -> dict[str, Tensor]:
-        """Weights, optimizer moments and loop under flat names: all that a run needs to go on, besides its settings."""
+        """Weights, optimizer moments and loop under flat names: all that a run needs to continue but its settings."""
         check_finite(self.network, self.loop)
         tensors = {f"network.{name}": value for name, value in self.weights().items()}
         names = names_in_order(self.network, self.optimizer)
@@ -187,7 +188,7 @@ class Experiment:
         return {**tensors, **{f"loop.{name}": value for name, value in self.loop.tensors().items()}}
 
     def load_state(self, step: int, evaluated: int, tensors: Mapping[str, Tensor]) -> None:
-        """Stand where ``state`` stood after ``step`` updates, with ``evaluated`` the last step that was measured."""
+        """Restore what ``state`` returned after ``step`` updates; ``evaluated`` is the step of the last evaluation."""
         parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "loop": {}}
         for name, value in tensors.items():
             part, _, rest = name.partition(".")
@@ -203,7 +204,7 @@ class Experiment:
         self.loop.load(step, evaluated, parts["loop"])
 
     def environment(self) -> dict[str, Any]:
-        """What besides the settings decides the last bits of a result."""
+        """Versions, commit and machine: what besides the settings decides the last bits of a result."""
         here = machine(self.device) | ({} if self.settings.training.on_gpu else {"threads": self.pool.size})
         return {"versions": versions(), "commit": commit(), "machine": here}
 
@@ -216,5 +217,5 @@ class Experiment:
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),
-            "metrics": [asdict(metric) for metric in self.evaluator.metrics()],
+            "metrics": [asdict(column) for column in self.evaluator.columns()],
         }

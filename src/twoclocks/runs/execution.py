@@ -1,4 +1,4 @@
-"""One run from settings to clocks: begins it, goes on with it, or finds it finished."""
+"""Execute one run: start it, continue it from its last checkpoint, or return it if it is finished."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, check_free
 from twoclocks.training.stopping import StopRequest
 
-MENTIONED = 1e8  # bytes of kept weights that a person should hear of
+MENTIONED = 1e8  # bytes of stored weights from which on a line is logged
 
 log = logging.getLogger("twoclocks")
 
@@ -35,10 +35,10 @@ def run(
     fork: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Run:
-    """Train and evaluate as the settings say; the run directory ``out`` holds all that is known afterwards.
+    """Train and evaluate as the settings say, and store everything in the run directory ``out``.
 
     An unfinished run in ``out`` is continued, exactly as if it had never stopped; a finished one is returned as it is;
-    one with other settings is refused, or with ``fork`` copied to a folder beside it, where it goes on with these.
+    one with other settings is refused, or with ``fork`` copied to a folder beside it and continued there with these.
     A crash costs at most ``checkpoint_seconds`` of training.
     """
     if not checkpoint_seconds >= 0:
@@ -62,12 +62,12 @@ def run(
                 directory.begin(experiment.manifest())
             if not directory.finished:
                 Session(experiment, directory, lock, stop, observe, checkpoint_seconds).train()
-        stop.check()  # heard too late to stop this run, but not whatever would come next
+        stop.check()  # a signal that came too late for this run still stops what would come next
     return load_run(directory.path)
 
 
 def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, RunDirectory | None]:
-    """The directory to write, and the one to copy first."""
+    """The directory to write, and the one to copy into it first, if any."""
     directory = RunDirectory(out)
     if not directory.begun:
         check_free(out)
@@ -86,11 +86,11 @@ def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, 
 
 
 def check_space(settings: RunSettings, path: Path) -> None:
-    """Refuse a run whose checkpoints, samples and rows will not fit, before an hour of training finds out."""
+    """Refuse a run whose checkpoints, samples and rows do not fit on the disk, before training begins."""
     size = size_of(settings)
     if size.kept_weights > MENTIONED:
         each = f"weights of {len(settings.weight_steps)} evaluations, {size.weights / 1e6:,.0f} MB each"
-        log.info(f"{path}: will keep the {each}: {size.kept_weights / 1e9:.1f} GB (evaluation.keep_weights)")
+        log.info(f"{path}: will store the {each}: {size.kept_weights / 1e9:.1f} GB (evaluation.keep_weights)")
     need = size.whole - sum(file.stat().st_size for file in path.rglob("*") if file.is_file())  # what is there already
     place = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(place).free
@@ -103,7 +103,7 @@ def check_space(settings: RunSettings, path: Path) -> None:
 
 @contextmanager
 def threads_restored() -> Iterator[None]:
-    """A run divides the cores as it likes; afterwards torch has as many threads as before."""
+    """Restore torch's number of threads, which a run changes."""
     before = torch.get_num_threads()
     try:
         yield
@@ -113,7 +113,7 @@ def threads_restored() -> Iterator[None]:
 
 @contextmanager
 def named_memory_errors() -> Iterator[None]:
-    """Torch's several ways to run out of memory, as one line that says what to make smaller."""
+    """Turn torch's out-of-memory errors into one line that says what to make smaller."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -123,17 +123,17 @@ def named_memory_errors() -> Iterator[None]:
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Torch says it in several ways, the GPU's libraries in others."""
+    """Whether an error means that memory ran out; torch and the GPU libraries have several such errors."""
     words = ("allocate memory", "out of memory", "ALLOC_FAILED")
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(word in str(error) for word in words)
 
 
 class OutOfMemoryError(UserError):
-    """The machine's memory or the GPU's is too small, alone or because others use it too."""
+    """The memory of the machine or of the GPU is too small, or other processes use it."""
 
     def __init__(self) -> None:
         fix = "use a smaller training.batch, evaluation.samples, data.n or model.width"
-        super().__init__(f"memory: the run does not fit into it; {fix}")
+        super().__init__(f"memory: the run does not fit; {fix}")
 
 
 def check_device(device: str, name: str = "training.device") -> None:

@@ -1,4 +1,4 @@
-"""Same or not: which settings of a run differ, and a copy that goes on from its last checkpoint with others."""
+"""Forks: which settings of two runs differ, and a copy of a run that continues with other settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twoclocks.store.artifacts import KINDS
 from twoclocks.store.lock import WriterLock, is_held
 from twoclocks.store.run_directory import RunDirectory
 
-# What a copy may change: its weights stay usable and its rows comparable.
+# What a fork may change: its weights stay usable and its rows comparable.
 CHANGEABLE = (
     "training.*",
     "clocks.*",
@@ -47,7 +47,7 @@ def in_words(changed: dict[str, tuple[Any, Any]]) -> str:
 
 
 def fork_path(path: Path, settings: RunSettings) -> Path:
-    """Beside the original and named by its settings, so that the same command finds the same copy."""
+    """The folder of a fork: beside the original, named by its settings, so that the same command finds it again."""
     return path.with_name(f"{path.name}-fork-{settings.key()[:8]}")
 
 
@@ -62,15 +62,15 @@ def check_fork(source: RunDirectory, settings: RunSettings) -> None:
 
 
 def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps: int) -> None:
-    """The run up to its last good checkpoint, in a folder that gets its name when it is complete."""
+    """Copy the run up to its last intact checkpoint into a folder that gets its name when it is complete."""
     found = source.last_good()
     if found is None:
-        raise UserError(f"--fork: {str(source.path)!r} has no good checkpoint to start from; choose another --out")
+        raise UserError(f"--fork: {str(source.path)!r} has no intact checkpoint to start from; choose another --out")
     if found.step >= steps:
         fix = f"its last checkpoint is that of step {found.step}; raise training.steps"
         raise UserError(f"--fork: {str(source.path)!r} leaves nothing to train up to training.steps = {steps}: {fix}")
     for left in target.parent.glob(f".{target.name}.*{files.PARTIAL}"):
-        if not is_held(left):  # of a copy that died
+        if not is_held(left):  # of a copy that was interrupted
             shutil.rmtree(left)
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{files.PARTIAL}")
     origin = {"path": str(source.path), "step": found.step, "settings": source.manifest()["settings"]}
@@ -84,7 +84,7 @@ def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps
 
 
 def copy_rows(source: RunDirectory, copy: RunDirectory, until: str) -> None:
-    """Rows with what was kept of them, and timings, up to the row with a link."""
+    """Copy rows with their artifacts, and timings, up to the row with a link."""
     entries, _ = source.journal.entries()
     count = [source.journal.start, *(entry.link for entry in entries)].index(until)
     for entry in entries[:count]:

@@ -1,8 +1,7 @@
-"""A run read back from disk: the same numbers that the command line prints."""
+"""Runs read back from disk, with the numbers that the command line prints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from twoclocks.clocks.settings import ClockSettings, Series
+from twoclocks.clocks.series import Series
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import build
+from twoclocks.core.counts import hits_of, values_of
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.plugins import missing_imports, needs_imports
-from twoclocks.store.run_directory import RunDirectory
+from twoclocks.data.encodings import Decoded
+from twoclocks.data.sets import holdout_set, training_set
+from twoclocks.evaluation.evaluator import Evaluator
+from twoclocks.evaluation.metric import Column
+from twoclocks.evaluation.samples import Outcome
+from twoclocks.runs.columns import clock_columns
+from twoclocks.store.run_directory import RunDirectory, Snapshot
 
-if TYPE_CHECKING:  # they import torch, and the clocks can be read without it
-    from twoclocks.data.encodings import Decoded
-    from twoclocks.evaluation.metric import Metric
-    from twoclocks.evaluation.metrics import Evaluator, Outcome
+if TYPE_CHECKING:  # it imports torch, and the clocks can be read without it
     from twoclocks.runs.settings import RunSettings
 
 Columns = dict[str, npt.NDArray[np.float64]]
@@ -29,7 +33,7 @@ Columns = dict[str, npt.NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory with its meaning: settings, metrics, clocks, stored samples."""
+    """A run directory with its settings, metrics, clocks and stored samples."""
 
     path: Path
 
@@ -37,13 +41,17 @@ class Run:
     def directory(self) -> RunDirectory:
         return RunDirectory(self.path)
 
+    def reading(self) -> RunReading:
+        """The same run, whose rows are read once, at the first question; what is written later is not in it."""
+        return RunReading(self.path)
+
     @cached_property
     def manifest(self) -> dict[str, Any]:
         return self.directory.manifest()
 
     @property
     def status(self) -> dict[str, Any]:
-        """How far the writing is: ``status`` in a word, ``reason``, ``seconds`` and ``attempts``."""
+        """How far the run is: ``status`` in one word, ``reason``, ``seconds`` and ``attempts``."""
         return self.directory.status()
 
     @cached_property
@@ -71,86 +79,102 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Its name, with that of its folder where they differ: cells of a sweep and forks share a name."""
+        """Its name, with that of its folder where they differ, since cells of a sweep and forks share a name."""
         name, folder = self.stored_settings["name"], self.path.absolute().name
         return name if folder == name else f"{name} · {folder}"
 
     @property
     def title(self) -> str:
-        """The model in words, such as ``DiT 64×3`` for width and depth."""
+        """The model with its width and depth, such as ``DiT 64×3``."""
         return str(self.derived["model"])
 
+    def rows(self) -> list[dict[str, float]]:
+        """One row per evaluation as it is stored, proportions as counts (``twoclocks.core.counts``)."""
+        found = list(self.directory.metrics())
+        if not found:
+            status = self.status["status"]
+            raise UserError(f"{self.path}: holds no evaluation (status: {status}); there are no clocks to read")
+        return found
+
     def metrics(self) -> Columns:
-        """Columns over the evaluations: ``step``, ``loss``, ``sample_accuracy``, …"""
-        rows = list(self.directory.metrics())
-        if not rows:
-            raise UserError(
-                f"{self.path}: holds no evaluation (status: {self.status['status']}); there are no clocks to read"
-            )
-        return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in rows[0]}
+        """Columns over the evaluations: ``step``, ``loss``, one per metric; proportions as floats."""
+        rows = [values_of(row) for row in self.rows()]
+        return {key: np.array([row.get(key, np.nan) for row in rows], dtype=np.float64) for key in rows[0]}
+
+    def hits(self, name: str) -> list[int]:
+        """The hits of a proportion at every evaluation."""
+        return [hits_of(row, name) for row in self.rows()]
 
     def timings(self) -> Columns:
-        """Columns ``step``, ``seconds`` since the start and ``evaluation_seconds``: the machine's part of the story."""
+        """Columns ``step``, ``seconds`` since the start and ``evaluation_seconds``, which depend on the machine."""
         rows = self.directory.timings.rows()
         return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in (rows[0] if rows else ())}
 
-    def metric(self, name: str) -> Metric:
+    def metric(self, name: str) -> Column:
         """Meaning and chance levels of a column."""
         known = {entry["name"]: entry for entry in self.manifest["metrics"]}
         if name not in known:
             raise UnknownNameError("metric", name, known)
-        from twoclocks.evaluation.metric import Metric
-
-        return Metric(**known[name])
+        return Column(**known[name])
 
     def series(self) -> Series:
-        """What the clocks are read from."""
-        return series_of(self.metrics(), self.derived["part_kinds"])
+        """The counts from which the clocks are read."""
+        return Series.from_rows(self.rows(), clock_columns(self.derived["part_kinds"]))
 
-    def clocks(self) -> Clocks:
-        """Both clocks, and all other onsets, as the run's own settings say."""
+    def clocks(self, changes: bool = True) -> Clocks:
+        """The onsets by the run's own settings; change points cost time and may be left out."""
         clocks = build(ClockSettings, self.stored_settings.get("clocks", {}), "clocks")
-        return clocks.read(self.series(), self.copy_chance)
+        return clocks.read(self.series(), self.copy_chance, changes)
 
     @property
     def copy_chance(self) -> float:
-        """How often a sample of the rule's own generator is a copy."""
+        """The probability that a sample of the rule's own generator is a copy."""
         return float(self.derived["copy_chance"])
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Computes the metrics of samples as the run did."""
-        from twoclocks.data.sets import holdout_set, training_set
-        from twoclocks.evaluation.metrics import Evaluator
-
         rule, data = self.settings.rule, self.settings.data
         train = training_set(rule, data.n, data.seed, data.part)
         return Evaluator(rule, train, self.settings.evaluation, holdout_set(rule, train, data.seed))
 
     def samples(self, step: int) -> tuple[Decoded, Outcome]:
-        """The samples stored at an evaluation and what became of each."""
-        from twoclocks.data.encodings import Decoded
-
+        """The samples stored at an evaluation, and which of them are valid and which are copies."""
         stored = self.directory.read_artifact("samples", step)
         decoded = Decoded(stored["symbols"].long(), stored["distance"])
         return decoded, self.evaluator.judge(decoded)
 
 
-def series_of(columns: Columns, kinds: Iterable[str]) -> Series:
-    """Counts at every evaluation. Pieces of one sample are not independent: they count as one trial together."""
+@dataclass(frozen=True)
+class RunReading(Run):
+    """A run whose rows and clocks are read once, at the first question, however often they are asked for."""
 
-    def counts(name: str) -> list[int]:
-        return [round(value) for value in (columns[name] * columns["trials"]).tolist()]
+    @cached_property
+    def directory(self) -> RunDirectory:
+        return Snapshot(self.path)
 
-    return Series(
-        steps=columns["step"],
-        trials=columns["trials"],
-        copied=counts("sample_memorization"),
-        valid=counts("sample_accuracy"),
-        gaps=columns["loss_held_out"] - columns["loss_train"] if "loss_held_out" in columns else None,
-        gap_errors=columns.get("loss_gap_error"),
-        parts={kind: columns[name] * columns["trials"] for kind in kinds if (name := f"{kind}_accuracy") in columns},
-    )
+    @cached_property
+    def _series(self) -> Series:
+        return super().series()
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return super().metrics()
+
+    @cached_property
+    def _clocks(self) -> Clocks:
+        return super().clocks()
+
+    def reading(self) -> RunReading:
+        return self
+
+    def metrics(self) -> Columns:
+        return self._columns
+
+    def series(self) -> Series:
+        return self._series
+
+    def clocks(self, changes: bool = True) -> Clocks:
+        return self._clocks
 
 
 def load_run(path: Path | str) -> Run:

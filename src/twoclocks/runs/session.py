@@ -1,4 +1,4 @@
-"""One attempt of a run: from where its directory stands to the end, or to the moment somebody stops it."""
+"""One attempt of a run: from its last checkpoint to the end, or until somebody stops it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.clocks.series import Look
 from twoclocks.core.config import flat
+from twoclocks.core.counts import Row, values_of
 from twoclocks.core.errors import UserError
 from twoclocks.monitor.monitor import Monitor
-from twoclocks.monitor.record import Look
 from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.columns import clock_columns
 from twoclocks.store.files import DiskError
 from twoclocks.store.lock import LockedError, WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.stopping import StoppedError, StopRequest
 
-CHECKPOINT_SECONDS = 30.0  # what a crash may cost; a signal costs nothing
+CHECKPOINT_SECONDS = 30.0  # seconds of training that a crash may cost; a signal costs nothing
 
 log = logging.getLogger("twoclocks")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What an observer learns while a run goes on."""
+    """What an observer is told while a run trains."""
 
     step: int
     steps: int
@@ -42,26 +44,18 @@ class Progress:
 Observer = Callable[[Progress], None]
 
 
-class EarlyStop(Exception):  # noqa: N818 (it is no fault)
-    """The monitor says that training should end here."""
+class EarlyStop(Exception):  # noqa: N818 (it is not an error)
+    """Training ends here because the monitor says so."""
 
 
 def make_monitor(experiment: Experiment) -> Monitor:
-    """The monitor that everybody else uses, over this run's data."""
+    """A ``tc.Monitor`` of this run's data."""
     clocks = experiment.settings.clocks
     return Monitor(experiment.train_rows, experiment.rule, clocks, policy=clocks.stop)
 
 
-def look_of(row: Mapping[str, float]) -> Look:
-    """What the monitor is told of an evaluation."""
-    trials = int(row["trials"])
-    copied, valid = (round(row[name] * trials) for name in ("sample_memorization", "sample_accuracy"))
-    gap = row["loss_held_out"] - row["loss_train"] if "loss_held_out" in row else None
-    return Look(int(row["step"]), copied, trials, valid, gap, row.get("loss_gap_error"))
-
-
 class Stopwatch:
-    """Time so far and time left: steps and evaluations are timed apart, since evaluations crowd at the start."""
+    """Time so far and time left; steps and evaluations are timed apart, since most evaluations are at the start."""
 
     def __init__(self, schedule: tuple[int, ...], steps: int, start: int = 0, before: float = 0.0) -> None:
         self.begin, self.schedule, self.steps = time.perf_counter(), schedule, steps
@@ -70,12 +64,12 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Of this attempt."""
+        """Seconds of this attempt."""
         return time.perf_counter() - self.begin
 
     @property
     def total(self) -> float:
-        """Of all attempts."""
+        """Seconds of all attempts."""
         return self.before + self.seconds
 
     def evaluated(self, seconds: float) -> None:
@@ -89,7 +83,7 @@ class Stopwatch:
 
 
 class Session:
-    """Trains an experiment into a directory that this process has locked."""
+    """Trains an experiment and writes it to a directory that this process has locked."""
 
     def __init__(
         self,
@@ -107,10 +101,11 @@ class Session:
         self.resume()
 
     def resume(self) -> None:
-        """Stand at the last good checkpoint, or at the start where there is none."""
+        """Load the last intact checkpoint, or begin at step 0 where there is none."""
         found = self.directory.last_good()
         known = self.directory.checkpoint_steps()
         self.directory.rewind(found)
+        self.directory.upgrade()
         if found is not None:
             try:
                 self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
@@ -131,14 +126,18 @@ class Session:
             self.store()
         self.monitor = make_monitor(self.experiment)
         for row in self.directory.metrics():
-            self.monitor.record(look_of(row))
+            self.show_monitor(row)
+
+    def show_monitor(self, row: Row) -> None:
+        """Give the monitor the counts of an evaluation; it decides when it is asked."""
+        self.monitor.record(Look.from_row(row, clock_columns(self.experiment.rule.part_counts())))
 
     @property
     def step(self) -> int:
         return self.experiment.loop.step
 
     def describe_continuation(self, step: int) -> None:
-        """What a person should know who continues a run: from where, and whether it stays the same to the last bit."""
+        """Log from where a run is continued, and whether its results stay the same bit for bit."""
         before = self.directory.manifest()
         here = self.experiment.environment()
         old, new = (flat({key: at[key] for key in ("versions", "machine") if key in at}) for at in (before, here))
@@ -149,7 +148,7 @@ class Session:
             log.info(f"{path}: on a GPU a continued run is statistically, not bit for bit, the uninterrupted one")
         elif changed:
             words = ", ".join(f"{key} was {old.get(key)} and is {value}" for key, value in changed.items())
-            log.warning(f"{path}: {words}; the run continues statistically, not bit for bit, the same")
+            log.warning(f"{path}: {words}; the continued run is the same statistically, not bit for bit")
 
     def set_status(self, status: str, **more: Any) -> None:
         self.directory.set_status(status, seconds=self.watch.total, **more, attempts=self.attempts)
@@ -175,7 +174,7 @@ class Session:
 
     def check_policy(self) -> None:
         """End training where the monitor says so (``clocks.stop``), with a checkpoint of that step."""
-        if self.monitor.policy == "never" or self.monitor.last_step != self.step:  # it learned nothing new
+        if self.monitor.policy == "never" or self.monitor.last_step != self.step:  # nothing new was evaluated
             return
         decision = self.monitor.decision()
         if decision.stop:
@@ -193,8 +192,8 @@ class Session:
         took = self.watch.seconds - begin
         self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
         self.watch.evaluated(took)
-        self.latest = row
-        self.monitor.record(look_of(row))
+        self.latest = values_of(row)
+        self.show_monitor(row)
         if step == 0:  # no step leads to it
             self.check_policy()
         self.report(step, loss, evaluated=True)
@@ -214,7 +213,7 @@ class Session:
             self.store()
 
     def ended(self, error: BaseException) -> BaseException:
-        """The error to raise, after what can be saved is saved and the status says how the run ended."""
+        """Save what can be saved, write how the run ended, and return the error to raise."""
         if isinstance(error, StoppedError):
             try:
                 self.store()
@@ -223,9 +222,11 @@ class Session:
                 error = worse
         if isinstance(error, FloatingPointError | DivergedError):
             error = DivergedError(self.step, kept=self.directory.checkpoint_steps()[-1])
-        if isinstance(error, LockedError):  # the directory is another's now
+        if isinstance(error, LockedError):  # another process has taken the directory
             return error
-        if isinstance(error, DiskError):  # nothing more can be written; a run without a last word is unfinished
+        if isinstance(
+            error, DiskError
+        ):  # nothing more can be written; without a final status the run counts as unfinished
             return error.noting(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
         named = str(error) if isinstance(error, StoppedError | UserError) else f"{type(error).__name__}: {error}"
         self.set_status(ending(error), reason=named)
@@ -233,7 +234,7 @@ class Session:
 
 
 def ending(error: BaseException) -> str:
-    """The status of a run that ended with an error: the model's, ours, or a person's wish."""
+    """The status of a run that ended with an error: diverged, failed, or interrupted by a person."""
     if isinstance(error, DivergedError):
         return "diverged"
     return "failed" if isinstance(error, Exception) else "interrupted"

@@ -1,4 +1,4 @@
-"""All settings of one run, section by section; each section lives with the component that reads it."""
+"""All settings of one run; each section is defined beside the component that reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
-from twoclocks.evaluation.metrics import EvaluationSettings
+from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.models.base import MODELS, ModelSettings
 from twoclocks.objectives.base import OBJECTIVES, Objective
 from twoclocks.rules.base import RULES, Rule
@@ -31,7 +31,7 @@ class DataSettings(Settings):
     """The training set."""
 
     n: int = setting(help="number of unique training samples", at_least=2)
-    seed: int = setting(0, "seed of the data sets, apart from the training's")
+    seed: int = setting(0, "seed of the data sets; training has its own")
     part: int = setting(0, "which of the disjoint training sets of this seed: 0, 1, …", at_least=0)
 
 
@@ -39,14 +39,14 @@ class DataSettings(Settings):
 class RunSettings(Settings):
     """Everything that determines a run."""
 
-    name: str = setting("run", "a label; letters, digits, dot, dash and underscore")
-    description: str = setting("", "one sentence for people")
-    rule: Rule = setting(help="what is true", registry=RULES)
-    data: DataSettings = setting(help="what is seen")
-    encoding: Encoding | None = setting(None, "how symbols are shown to the network", registry=ENCODINGS)
+    name: str = setting("run", "a label of letters, digits, dots, dashes and underscores")
+    description: str = setting("", "one sentence that describes the run")
+    rule: Rule = setting(help="the rule that all training samples obey", registry=RULES)
+    data: DataSettings = setting(help="the training set")
+    encoding: Encoding | None = setting(None, "how symbols are encoded for the network", registry=ENCODINGS)
     model: ModelSettings = setting(help="the network", registry=MODELS)
     objective: Objective = setting(help="corruption, loss and sampler", registry=OBJECTIVES)
-    training: TrainingSettings = setting(help="the loop")
+    training: TrainingSettings = setting(help="the training loop")
     evaluation: EvaluationSettings = setting(EvaluationSettings(), help="what is measured, and when")
     clocks: ClockSettings = setting(ClockSettings(), help="how the clocks are read")
 
@@ -68,7 +68,7 @@ class RunSettings(Settings):
         self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)
 
     def check_fit(self) -> None:
-        """The encoding must be of the objective's kind of sample, the network made for its task, both for the rule."""
+        """Check that encoding, network and objective fit each other and the rule."""
         assert self.encoding is not None
         self.check_part("encoding", self.encoding, ENCODINGS, "kind")
         self.check_part("model", self.model, MODELS, "task")

@@ -1,4 +1,4 @@
-"""What a run will take on disk, known before it begins."""
+"""The size of a run on disk, computed before it begins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from twoclocks.models.base import ModelSettings
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.checkpoints import KEEP
 
-ROW_BYTES = 4096  # more than a row of metrics, or of timings, takes
+ROW_BYTES = 4096  # an upper bound for a row of metrics, and of timings
 
 
 class Size(NamedTuple):
-    """Bytes."""
+    """Sizes in bytes."""
 
     weights: int  # of one network
-    kept_weights: int  # of all weights that stay for dissection
+    kept_weights: int  # of all weights that are stored for dissection
     whole: int  # of the run, at its largest
 
 
@@ -36,7 +36,7 @@ def size_of(settings: RunSettings) -> Size:
 
 @cache
 def weight_bytes(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> int:
-    """The network is built without memory for its weights, so the largest takes no longer than the smallest."""
+    """Bytes of a network's weights; it is built without memory for them, so large ones take no longer."""
     with torch.device("meta"):
         network = model.build(shape, symbols)
     return sum(value.numel() * value.element_size() for value in network.state_dict().values())

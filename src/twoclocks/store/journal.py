@@ -1,9 +1,10 @@
-"""Rows that are only ever appended, one a step, each linked to all rows before it."""
+"""Rows that are only ever appended, one per step, each linked to all rows before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ class Entry:
 
 
 class Journal:
-    """One file of sealed lines. A torn last line is what a crash leaves: it is left out, and cut before the next."""
+    """One file of lines with checksums; a last line that a crash cut short is left out, and removed before the next."""
 
     def __init__(self, path: Path, start: str = START) -> None:
         self.path, self.start = path, start
         self.last: Entry | None = None  # of a journal that is being written
 
     def entries(self) -> tuple[list[Entry], str | None]:
-        """All intact rows from the start, and what is wrong with the first that is not."""
+        """All intact rows from the start, and what is wrong with the first one that is not."""
         if not self.path.exists() and not self.path.is_symlink():
             return [], None
         lines = files.read(self.path).split(b"\n")
@@ -47,7 +48,7 @@ class Journal:
         """All rows with their links; damage is an error."""
         found, problem = self.entries()
         if problem is not None:
-            raise DamagedError(f"{problem}; restore the file, or run again to compute it anew")
+            raise DamagedError(f"{problem}; restore the file, or run again to compute it again")
         return found
 
     def rows(self) -> list[dict[str, Any]]:
@@ -84,3 +85,20 @@ class Journal:
     def last_step(self) -> int:
         """Step of the last row; -1 before the first."""
         return -1 if self.last is None else int(self.last.row["step"])
+
+
+class ReadOnceJournal(Journal):
+    """A journal that reads its file at the first use and never again; nothing can be appended."""
+
+    @cached_property
+    def known(self) -> tuple[list[Entry], str | None]:
+        return super().entries()
+
+    def entries(self) -> tuple[list[Entry], str | None]:
+        return self.known
+
+    def begin(self, count: int) -> None:
+        raise TypeError(f"{self.path}: was opened for reading only")
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        raise TypeError(f"{self.path}: was opened for reading only")

@@ -1,13 +1,13 @@
-"""A run on disk: what was asked, what was measured, what was learned.
+"""A run on disk: its settings, measurements, checkpoints and samples.
 
 manifest.json                       settings, versions, device, chance levels; written once
-status.json                         running, finished, interrupted, …; and who wrote when
-metrics.jsonl                       one row an evaluation, a function of the settings alone
-timings.jsonl                       what those evaluations took, a property of the machine
+status.json                         running, finished, interrupted, …; which process wrote, and when
+metrics.jsonl                       one row per evaluation, a function of the settings alone
+timings.jsonl                       how long the evaluations took, a property of the machine
 checkpoints/                        the last two
 samples/step-000001000.safetensors  decoded samples of an evaluation
 weights/step-000001000.safetensors  the network at some evaluations, for dissection
-dissection/                         what was measured on them since; may be deleted at any time
+dissection/                         measurements of these weights; may be deleted at any time
 lock                                while a process writes
 """
 
@@ -26,14 +26,15 @@ from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS, Artifacts
 from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing
 from twoclocks.store.checksums import START, DamagedError, decode_document, encode_document, parse
-from twoclocks.store.journal import Journal
+from twoclocks.store.journal import Journal, ReadOnceJournal
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 2
+FORMAT = 3  # 2 stored proportions as floats, 3 stores their hits; rows say themselves which they are
+READABLE = (2, FORMAT)
 FOLDERS = ("checkpoints", "samples")
-DERIVED = "dissection"  # a cache: whatever lies in it can be computed anew
+DERIVED = "dissection"  # a cache: its content can be computed again
 PLACES = dict.fromkeys((*FOLDERS, *KINDS, DERIVED))  # all folders that a run may have, in order
 OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *PLACES}
 
@@ -43,7 +44,7 @@ log = logging.getLogger("twoclocks")
 
 
 class RunDirectory:
-    """Reads and writes one run directory; knows nothing of what the numbers mean."""
+    """Reads and writes one run directory; it does not know what the numbers mean."""
 
     def __init__(self, path: Path) -> None:
         refuse_links(path)
@@ -53,7 +54,7 @@ class RunDirectory:
 
     @cached_property
     def journal(self) -> Journal:
-        """The metrics. Their first link comes from the settings: rows of another run do not pass for this one's."""
+        """The metrics; their first link comes from the settings, so that rows of another run are recognised."""
         return Journal(self.path / "metrics.jsonl", self.manifest()["origin"])
 
     @cached_property
@@ -93,16 +94,22 @@ class RunDirectory:
         data = files.read(path)
         try:
             version = parse(data).get("format")
-            if isinstance(version, int) and version != FORMAT:  # an older one need not be sealed as ours are
-                found = f"has format {version}, this version reads {FORMAT}"
+            if isinstance(version, int) and version not in READABLE:  # an older one may have no checksum
+                found = f"has format {version}, this version reads {' and '.join(map(str, READABLE))}"
                 raise UserError(f"{self.path}: {found}; use the version that wrote it")
             return decode_document(data)
         except DamagedError as error:
             fix = "restore it, or remove the folder and run again"
             raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
 
+    def upgrade(self) -> None:
+        """Let the manifest say the current format, before rows are appended that an earlier version cannot read."""
+        manifest = self.manifest()
+        if manifest["format"] != FORMAT:
+            files.write_atomic(self.path / "manifest.json", encode_document({**manifest, "format": FORMAT}))
+
     def status(self) -> dict[str, Any]:
-        """What is known of the writing; a status that is damaged says nothing, so the run counts as unfinished."""
+        """The status; where it is damaged the run counts as unfinished."""
         path = self.path / "status.json"
         try:
             found = decode_document(files.read(path)) if path.exists() else {"status": "unknown"}
@@ -116,7 +123,7 @@ class RunDirectory:
         files.write_atomic(self.path / "status.json", encode_document(value))
 
     def finish(self, **more: Any) -> None:
-        """The last word: from now on fewer rows or other checkpoints are damage."""
+        """Write the final status: from now on missing rows or other checkpoints count as damage."""
         entries = self.journal.sound()
         link = self.journal.link_of(entries)
         self.set_status("finished", rows=len(entries), link=link, checkpoints=self.checkpoint_steps(), **more)
@@ -129,22 +136,22 @@ class RunDirectory:
         entries, problem = self.journal.entries()
         whole = problem is None and status.get("link") == self.journal.link_of(entries)
         if not whole:
-            log.warning(f"{self.journal.path}: lacks rows of a run that was finished; they are computed anew")
+            log.warning(f"{self.journal.path}: lacks rows of a run that was finished; they are computed again")
         return whole
 
     def append_metrics(self, row: Mapping[str, float], kept: Mapping[str, str] | None = None) -> None:
-        """``kept``: the SHA-256 of each kind of file. NaN (the mean over no sample) is null: JSON has no NaN."""
+        """Append a row; ``kept`` is the SHA-256 of each kind of artifact. NaN is stored as null, as JSON has no NaN."""
         clean: dict[str, Any] = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()
         }
         self.journal.append({**clean, **(kept or {})})
 
     def metrics(self) -> Iterator[dict[str, float]]:
-        """Rows in order; a last line that a crash tore is left out."""
+        """The stored rows in order; a last line that a crash cut short is left out."""
         entries, status = self.journal.sound(), self.status()
         if status["status"] == "finished" and status.get("link") != self.journal.link_of(entries):
             ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
-            raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them anew")
+            raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them again")
         for entry in entries:
             yield {key: math.nan if value is None else value for key, value in entry.row.items() if key not in KINDS}
 
@@ -166,10 +173,10 @@ class RunDirectory:
         return self.checkpoints.read(steps[-1] if step is None else step)
 
     def last_good(self) -> Checkpoint | None:
-        """The newest checkpoint that is intact and whose rows are; a line for each that is passed over."""
+        """The newest checkpoint that is intact and whose rows are; logs one line per checkpoint that is not."""
         entries, problem = self.journal.entries()
         if problem is not None:
-            log.warning(f"{problem}; the rows from there on are computed anew")
+            log.warning(f"{problem}; the rows from there on are computed again")
         links = {self.journal.start, *(entry.link for entry in entries)}
         for step in reversed(self.checkpoint_steps()):
             try:
@@ -179,12 +186,12 @@ class RunDirectory:
                 continue
             if found.link in links:
                 return found
-            lacks = f"lacks rows that the checkpoint of step {step} counts on"
+            lacks = f"lacks rows that the checkpoint of step {step} refers to"
             log.warning(f"{self.journal.path}: {lacks}; it is not used")
         return None
 
     def rewind(self, to: Checkpoint | None) -> None:
-        """Only what was there when ``to`` was written stays; what came later is computed again."""
+        """Remove what was written after the checkpoint ``to``; it is computed again."""
         entries, _ = self.journal.entries()
         links = [self.journal.start, *(entry.link for entry in entries)]
         self.journal.begin(0 if to is None else links.index(to.link))
@@ -201,8 +208,16 @@ class RunDirectory:
         return {int(row["step"]): row[kind] for row in self.journal.rows() if kind in row}
 
     def read_artifact(self, kind: str, step: int) -> dict[str, Tensor]:
-        """What was kept at an evaluation; a damaged file is refused."""
+        """The tensors stored at an evaluation; a damaged file is refused."""
         return self.artifacts[kind].read(step, self.artifact_steps(kind).get(step))
+
+
+class Snapshot(RunDirectory):
+    """A run directory that is only read; its rows are read at the first use and never again."""
+
+    @cached_property
+    def journal(self) -> Journal:
+        return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"])
 
 
 def refuse_links(path: Path) -> None:
@@ -235,7 +250,7 @@ def check_free(path: Path, besides: Collection[str] = ()) -> None:
 
 
 def ours(entry: Path) -> bool:
-    """Whether a run that died before its manifest can have left this behind: a lock, partial files, empty folders."""
+    """Whether a run that was killed before its manifest may have left this: a lock, partial files, empty folders."""
     if entry.name in PLACES:
         return entry.is_dir() and not any(entry.iterdir())
     return entry.name == "lock" or (entry.name.startswith(".") and entry.name.endswith(files.PARTIAL))

@@ -1,4 +1,4 @@
-"""Where a cell stands, read off its folder: a sweep keeps no state of its own that could disagree with its runs."""
+"""The status of a cell, read from its run directory: a sweep stores no state that could disagree with its runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Literal, get_args
 
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.runs.load import Run
+from twoclocks.runs.columns import SUMMARY
+from twoclocks.runs.load import RunReading
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import RunDirectory
 from twoclocks.sweeps.grid import Cell
 
 State = Literal["waiting", "running", "unfinished", "finished", "diverged", "failed"]
-LAST = ("sample_accuracy", "sample_memorization", "valid_new", "loss", "loss_train", "loss_held_out", "loss_cube")
 STATES: tuple[State, ...] = get_args(State)
 DONE = ("finished", "diverged")  # a run that diverged would diverge again
 
@@ -32,7 +32,7 @@ def cell_path(root: Path, cell: Cell) -> Path:
 
 
 def cell_status(path: Path) -> CellStatus:
-    """What the run directory of a cell says."""
+    """The status of a cell from its run directory."""
     try:
         directory = RunDirectory(path)
         if not directory.begun:
@@ -49,7 +49,7 @@ def cell_status(path: Path) -> CellStatus:
 
 
 def last_step(path: Path) -> int:
-    """Of the last evaluation; a look at the end of a file that somebody may be writing."""
+    """The step of the last evaluation, from the end of a file that may still be written."""
     try:
         with (path / "timings.jsonl").open("rb") as stream:
             stream.seek(max(0, stream.seek(0, 2) - 1024))
@@ -60,10 +60,10 @@ def last_step(path: Path) -> int:
 
 
 def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
-    """One row of the table: where the cell stands, its clocks as intervals, and all its settings."""
+    """One row of the table: the status of the cell, its clocks as intervals, and all its settings."""
     path = cell_path(root, cell)
     row: dict[str, Any] = {"cell": cell.key, **vars(found)}
-    run = Run(path)
+    run = RunReading(path)
     clocks, last = None, {}
     try:
         if found.state in DONE:
@@ -83,7 +83,7 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     row["window_end"] = window[1] if window and window[1] != float("inf") else None
     settings = cell.settings
     row["copy_chance"], row["validity_chance"] = settings.rule.copy_chance(settings.data.n), settings.rule.chance()
-    row |= {f"last_{name}": last.get(name) for name in LAST}
+    row |= {f"last_{name}": last.get(name) for name in SUMMARY}
     row["seconds"] = run.status.get("seconds") if found.state in DONE else None
     row["commit"] = run.manifest["commit"] if clocks else None
     row["path"] = str(path)
@@ -91,5 +91,5 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Lists as JSON text: one type a column, in every format."""
+    """Lists as JSON text: one type per column, in every format."""
     return json.dumps(value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Contract suites: call them on your own rule, model, encoding, objective or view, and they say what is wrong with it.
+"""Contract suites: call them on your own rule, model, objective, metric or view, and they say what is wrong with it.
 
 from twoclocks.testing import check_rule
 def test_my_rule():
@@ -6,6 +6,7 @@ def test_my_rule():
 """
 
 from twoclocks.testing.contracts import check_encoding, check_model, check_objective, check_rule
+from twoclocks.testing.metrics import check_metric
 from twoclocks.testing.views import check_view
 
-__all__ = ["check_encoding", "check_model", "check_objective", "check_rule", "check_view"]
+__all__ = ["check_encoding", "check_metric", "check_model", "check_objective", "check_rule", "check_view"]

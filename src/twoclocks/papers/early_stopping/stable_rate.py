@@ -10,6 +10,7 @@ from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.columns import LOSS_TRAIN
 from twoclocks.runs.settings import RunSettings
 from twoclocks.training.errors import DivergedError
 
@@ -101,5 +102,5 @@ def window_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> 
     found: list[float] = []
     # Always with the same noise: losses of different batches scatter more than rates differ.
     with suppress(DivergedError, FloatingPointError):
-        experiment.train(lambda step, loss: found.append(experiment.losses()["loss_train"]))
+        experiment.train(lambda step, loss: found.append(experiment.losses()[LOSS_TRAIN]))
     return found + [math.inf] * (len(ends) - len(found))

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from twoclocks.clocks import onset
+from twoclocks.evaluation import Invalid, SampleAccuracy
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.runs import Run, RunSettings, load_settings
 
@@ -33,11 +34,12 @@ class Order(Recipe):
 
     def measure(self, runs: Mapping[str, Run]) -> Measurement:
         (run,) = runs.values()
-        columns, clocks = run.metrics(), run.clocks()
-        on_cube = (1 - columns["invalid_0.5"]) * columns["trials"]
-        cube = onset(columns["step"], np.rint(on_cube), columns["trials"], threshold=0.9, sustain=3)
-        before = columns["sample_accuracy"][columns["step"] < clocks.memory.upper]
-        after = columns["sample_accuracy"][columns["step"] >= clocks.memory.upper]
+        columns, series, clocks = run.metrics(), run.series(), run.clocks()
+        on_cube = np.asarray(series.trials) - np.asarray(run.hits(Invalid.column(0.5)))
+        cube = onset(series.steps, on_cube, series.trials, threshold=0.9, sustain=3)
+        valid = columns[SampleAccuracy.name]
+        late = columns["step"] >= clocks.memory.upper
+        before, after = valid[~late], valid[late]
         dip = float(before.max() - after.min()) if len(after) and len(before) else float("nan")
         ordered = cube.upper <= clocks.rule.lower and clocks.verdict == "open" and clocks.memory.status == "observed"
         ended = clocks.memory.status == "observed" or run.status["status"] == "finished"

@@ -70,6 +70,7 @@ class Structured(Recipe):
 
 def part_onset(run: Run, kind: str) -> Onset:
     """When most pieces of one kind became valid."""
-    columns = run.metrics()
-    hits = np.rint(columns[f"{kind}_accuracy"] * columns["trials"])
-    return onset(columns["step"], hits, columns["trials"], THRESHOLD, sustain=run.settings.clocks.sustain)
+    series = run.series()
+    assert series.parts is not None
+    hits = np.rint(series.parts[kind])
+    return onset(series.steps, hits, series.trials, THRESHOLD, sustain=run.settings.clocks.sustain)

@@ -1,0 +1,85 @@
+"""What was counted at the evaluations of a run: the numbers that the clocks are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twoclocks.clocks.onset import Numbers
+from twoclocks.core.counts import TRIALS, Row, hits_of, is_stored, scaled_hits
+
+
+@dataclass(frozen=True)
+class SeriesColumns:
+    """Which columns of stored rows the clocks are read from; ``parts`` by kind of piece."""
+
+    copied: str
+    valid: str
+    train_loss: str
+    held_out_loss: str
+    gap_error: str
+    step: str = "step"
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was counted at one step."""
+
+    step: int
+    copied: int
+    trials: int
+    valid: int | None = None
+    gap: float | None = None  # loss on held-out minus loss on training samples
+    gap_error: float | None = None  # None: not known
+
+    @classmethod
+    def from_row(cls, row: Row, columns: SeriesColumns) -> Look:
+        """The counts of a stored row, of any format."""
+        train, held_out = row.get(columns.train_loss), row.get(columns.held_out_loss)
+        return cls(
+            step=int(row[columns.step]),
+            copied=hits_of(row, columns.copied),
+            trials=int(row[TRIALS]),
+            valid=hits_of(row, columns.valid),
+            gap=None if train is None or held_out is None else held_out - train,
+            gap_error=row.get(columns.gap_error),
+        )
+
+
+@dataclass(frozen=True)
+class Series:
+    """What was counted at every evaluation of a run, or so far."""
+
+    steps: Numbers
+    trials: Numbers
+    copied: Numbers
+    valid: Numbers | None = None  # None where no rule is known
+    gaps: Numbers | None = None  # loss on held-out minus loss on training samples
+    gap_errors: Numbers | None = None  # None: not known, and then the gap's onset has no bounds
+    parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
+    copies: str = "copies"  # what was counted as one, in words
+
+    @classmethod
+    def from_looks(cls, looks: Sequence[Look], copies: str = "copies") -> Series:
+        """The looks as columns; a column that some look lacks is None. ``copies`` says what counted as one."""
+        valid = [look.valid for look in looks if look.valid is not None]
+        gaps = [look.gap for look in looks if look.gap is not None]
+        errors = [look.gap_error for look in looks if look.gap_error is not None]
+        some = len(looks) > 0
+        return cls(
+            steps=[look.step for look in looks],
+            trials=[look.trials for look in looks],
+            copied=[look.copied for look in looks],
+            valid=valid if len(valid) == len(looks) else None,
+            gaps=gaps if some and len(gaps) == len(looks) else None,
+            gap_errors=errors if some and len(errors) == len(looks) else None,
+            copies=copies,
+        )
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Row], columns: SeriesColumns) -> Series:
+        """The counts of stored rows, of any format. Pieces of one sample are not independent: they are one trial."""
+        kinds = {kind: name for kind, name in columns.parts.items() if rows and is_stored(rows[0], name)}
+        parts = {kind: [scaled_hits(row, name) for row in rows] for kind, name in kinds.items()}
+        return replace(cls.from_looks([Look.from_row(row, columns) for row in rows]), parts=parts)

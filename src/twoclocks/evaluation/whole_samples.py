@@ -1,0 +1,103 @@
+"""Metrics of whole samples: how many are valid, how many are copies, how many are both valid and new."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, proportion
+from twoclocks.evaluation.samples import Samples
+
+
+@METRICS.register("sample_accuracy")
+class SampleAccuracy(Metric):
+    """Samples that obey the whole rule."""
+
+    name: ClassVar[str] = "sample_accuracy"
+    place: ClassVar[int] = 0
+
+    def columns(self) -> list[Column]:
+        chance = self.reference.rule.chance()
+        return [
+            Column(
+                name=self.name,
+                about="samples that obey the whole rule",
+                direction="higher is better",
+                chance_rule=1.0,
+                chance_cube=chance,
+            )
+        ]
+
+    def __call__(self, samples: Samples) -> dict[str, Count]:
+        return {self.name: proportion(samples.outcome.valid)}
+
+
+@METRICS.register("sample_memorization")
+class SampleMemorization(Metric):
+    """Samples that equal a training sample."""
+
+    name: ClassVar[str] = "sample_memorization"
+    place: ClassVar[int] = 1
+
+    def columns(self) -> list[Column]:
+        rule, n = self.reference.rule, len(self.reference.train)
+        return [
+            Column(
+                name=self.name,
+                about="samples that equal a training sample",
+                direction="higher is copying",
+                chance_rule=rule.copy_chance(n),
+                chance_cube=rule.cube_copy_chance(n),
+            )
+        ]
+
+    def __call__(self, samples: Samples) -> dict[str, Count]:
+        return {self.name: proportion(samples.outcome.copied)}
+
+
+@METRICS.register("valid_new")
+class ValidNew(Metric):
+    """Samples that obey the rule and are not in the training set."""
+
+    name: ClassVar[str] = "valid_new"
+    place: ClassVar[int] = 2
+
+    def columns(self) -> list[Column]:
+        rule, n = self.reference.rule, len(self.reference.train)
+        return [
+            Column(
+                name=self.name,
+                about="samples that obey the rule and are not in the training set",
+                direction="higher is better",
+                chance_rule=1 - rule.copy_chance(n),
+                chance_cube=rule.chance() - rule.cube_copy_chance(n),
+            )
+        ]
+
+    def __call__(self, samples: Samples) -> dict[str, Count]:
+        return {self.name: proportion(samples.new)}
+
+
+@METRICS.register("holdout_memorization")
+class HoldoutMemorization(Metric):
+    """Samples that equal a held-out sample; there is no column where too few valid samples are left to hold out."""
+
+    name: ClassVar[str] = "holdout_memorization"
+    place: ClassVar[int] = 5
+
+    def columns(self) -> list[Column]:
+        rule, holdout = self.reference.rule, self.reference.holdout
+        if holdout is None:
+            return []
+        return [
+            Column(
+                name=self.name,
+                about="samples that equal one of as many valid samples that were not trained on",
+                direction="neither",
+                chance_rule=rule.copy_chance(len(holdout)),
+                chance_cube=rule.cube_copy_chance(len(holdout)),
+            )
+        ]
+
+    def __call__(self, samples: Samples) -> dict[str, Count]:
+        holdout = self.reference.holdout
+        return {} if holdout is None else {self.name: proportion(holdout.found(samples.symbols))}
