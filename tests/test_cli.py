@@ -303,7 +303,7 @@ WRONG_FOR_EACH_COMMAND = [  # (arguments, what the line must contain)
     (["dissect", "run", "--views", "rastr"], ["view", "'rastr'", "did you mean 'raster'"]),
     (["dissect", "run", "--rastr.x", "1"], ["view", "'rastr'", "did you mean 'raster'"]),
     (["dissect", "run", "--field.gird", "1"], ["field.gird", "did you mean 'grid'"]),
-    (["dissect", "run", "--views", "field"], ["--views: field does not apply to run"]),
+    (["dissect", "run", "--views", "field"], ["'field' does not apply to this run"]),
     (["dissect", "run", "--device", "gpu"], ["--device: 'gpu' is not available; available: cpu"]),
     (["twins", "run", "run", "--device", "gpu"], ["--device: 'gpu' is not available; available: cpu"]),
     (["dissect", "run", "--out", "nowhere/page.html"], ["nowhere/page.html", "existing folder"]),

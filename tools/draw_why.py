@@ -24,7 +24,7 @@ def main() -> None:
     for name in views or found.infos:
         path = Path(out) / f"why-{name}.png"
         with matplotlib.rc_context(style()):
-            DRAWINGS[name].draw(found.infos[name]).savefig(path, dpi=100)
+            DRAWINGS.get(name)().draw(found.infos[name]).savefig(path, dpi=100)
         print(path)
 
 

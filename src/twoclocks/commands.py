@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from twoclocks.core.arguments import EXIT_BAD_INPUT
 from twoclocks.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -152,8 +151,9 @@ def clocks_command(arguments: argparse.Namespace) -> None:
 
 
 def fit_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.analysis.laws import fit_runs, law_rows
+    from twoclocks.analysis.laws import fit_runs
     from twoclocks.report.console import show_rows
+    from twoclocks.report.laws import law_rows
 
     laws = fit_runs(readable_runs(arguments.runs), arguments.clock, arguments.threshold)
     if arguments.json:
@@ -193,7 +193,7 @@ def forecast_command(arguments: argparse.Namespace) -> None:
     )
 
 
-def dissect_command(arguments: argparse.Namespace) -> int:
+def dissect_command(arguments: argparse.Namespace) -> None:
     from twoclocks.dissection.execution import choose_views, dissect_run
     from twoclocks.report.console import watch_measurements
     from twoclocks.report.page import write_report
@@ -207,26 +207,21 @@ def dissect_command(arguments: argparse.Namespace) -> int:
     run = load_run(arguments.run)
     out = arguments.out if arguments.out is not None else page_beside([arguments.run], "why")
     check_owner(out, [run])
-    asked = {name: view for name, view in views.items() if arguments.views is not None}
-    for name, view in asked.items():
-        if (reason := view.refusal(run.settings)) is not None:
-            raise UserError(f"--views: {name} does not apply to {run.path}: {reason}")
     with watch_measurements() as report:
-        found = dissect_run(run, views, arguments.device, report)
+        found = dissect_run(run, views, arguments.device, report, required=arguments.views or ())
     page = write_report([run], out, {run.path: found})
     for note in found.notes:
         log.warning(note)
     if arguments.json:
         print(json.dumps({"run": str(run.path), **found.as_json(), "report": str(page)}, indent=2, allow_nan=False))
-    else:
-        for name, info in found.infos.items():
-            print(f"\n{name}")
-            for sentence in info.sentences():
-                print(f"  {sentence}")
-        for name, reason in found.refused.items():
-            print(f"\n{name}: does not apply: {reason}")
-        print(f"\n{found.measured:,} new measurements, {found.known:,} from earlier. Page: {page}")
-    return EXIT_BAD_INPUT if asked.keys() & found.refused.keys() else 0
+        return
+    for name, info in found.infos.items():
+        print(f"\n{name}")
+        for sentence in info.sentences():
+            print(f"  {sentence}")
+    for name, reason in found.refused.items():
+        print(f"\n{name}: does not apply: {reason}")
+    print(f"\n{found.measured:,} new measurements, {found.known:,} from earlier. Page: {page}")
 
 
 def twins_command(arguments: argparse.Namespace) -> None:

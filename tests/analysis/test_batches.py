@@ -37,7 +37,7 @@ def test_whose_answer(tmp_path: Path, power: float, answer: str) -> None:
     assert law.collapse.batch_power == pytest.approx(power, abs=0.05)
     assert all(pace.low <= power + 0.02 and pace.high >= power - 0.02 for pace in law.paces) and len(law.paces) == 4
     json.dumps(law.as_json(), allow_nan=False)
-    assert [f"P{paper} says" in law.sentence() for paper in (1, 2)] == [answer == "samples", answer == "steps"]
+    assert [f"as in P{paper}" in law.sentence() for paper in (1, 2)] == [answer == "samples", answer == "steps"]
 
 
 def test_a_power_that_changes_with_the_batch_shows_in_its_paces(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_only_runs_of_one_kind_are_compared(tmp_path: Path) -> None:
 def test_the_report_shows_them(tmp_path: Path) -> None:
     runs = [written(tmp_path, batch, 5000 * 64 / batch) for batch in BATCHES]
     page = render([], Together(batches=batch_chapter(runs)))
-    assert "Steps or samples seen?" in page and "as P1 says" in page
+    assert "Steps or samples seen?" in page and "as in P1" in page
     info = batch_info(batch_law(runs), "demo")
     assert info.lines["P2: independent"].std() == pytest.approx(0)
     at = info.lines["P1: ∝ 1/batch"] * info.places

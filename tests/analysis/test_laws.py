@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from twoclocks.analysis.forecasts import (
-    begun,
+    first_part,
     forecast_running,
     forecast_series,
     forecast_sizes,
@@ -19,11 +19,11 @@ from twoclocks.analysis.forecasts import (
     judge,
     replayed,
 )
-from twoclocks.analysis.laws import fit_runs, law_rows, read_points
+from twoclocks.analysis.laws import fit_runs, read_points
 from twoclocks.cli import main
 from twoclocks.clocks import Forecast, Onset, forecast_run
 from twoclocks.core.errors import UserError
-from twoclocks.report.laws import draw_laws, law_data
+from twoclocks.report.laws import draw_laws, law_data, law_rows
 from twoclocks.report.page import write_report
 from twoclocks.runs import Run, load_settings
 from twoclocks.store.checksums import encode_document
@@ -41,7 +41,7 @@ def known(
     folder: Path,
     n: int,
     tau: float,
-    looks: int | None = None,
+    evaluations: int | None = None,
     finished: bool = True,
     slope: float = 6.0,
     ahead: float = 3.0,
@@ -50,7 +50,7 @@ def known(
     """A run that learns the rule at 50, copies from ``tau`` on, and whose loss gap opens that much earlier."""
     base = {"rule.length": 30, "data.n": n, "training.steps": 20_000, "evaluation.evaluations": 60}
     settings = load_settings("demo-gpt", {**base, "evaluation.samples": 2048, **change})
-    steps = np.array(settings.schedule[:looks], dtype=float)
+    steps = np.array(settings.schedule[:evaluations], dtype=float)
     columns = {
         "loss": np.ones(len(steps)),
         "sample_accuracy": rise(steps, 50, 0.85, 12),
@@ -137,7 +137,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path: Path, case: str) -> None:
         assert fit_runs(runs, threshold=0.1).pooled.points == 5  # read with one threshold they go together
 
 
-def test_forecast_at_a_larger_size_holds_and_says_how_it_would_have_done(tmp_path: Path) -> None:
+def test_forecast_at_a_larger_size_holds_and_reports_how_good_such_forecasts_are(tmp_path: Path) -> None:
     (found,), judged = forecast_sizes(pilots(tmp_path), [2048])
     assert found.low < 20_480 < found.high and found.median == pytest.approx(20_480, rel=0.3)
     assert judged.tried == 8 and judged.held >= 7 and judged.median_factor is not None and judged.median_factor < 1.3
@@ -147,7 +147,7 @@ def test_forecast_at_a_larger_size_holds_and_says_how_it_would_have_done(tmp_pat
 
 def test_forecast_of_a_run_in_training(tmp_path: Path) -> None:
     before = pilots(tmp_path)
-    running = known(tmp_path, 1024, 10_240, looks=50, finished=False)
+    running = known(tmp_path, 1024, 10_240, evaluations=50, finished=False)
     now = running.metrics()["step"][-1]
     assert now < 6000 and running.clocks().gap.seen  # type: ignore[union-attr]
     alone, unjudged = forecast_running(running, [])
@@ -162,14 +162,14 @@ def test_forecast_of_a_run_in_training(tmp_path: Path) -> None:
 def test_what_would_bias_a_law_is_left_out_with_the_reason(tmp_path: Path) -> None:
     """A run that was stopped because copies rose, a fork beside its origin, a cell without an evaluation."""
     runs = pilots(tmp_path)
-    stopped = known(tmp_path, 128, 1280, looks=20, finished=False, **{"clocks.stop": "caution"})
+    stopped = known(tmp_path, 128, 1280, evaluations=20, finished=False, **{"clocks.stop": "caution"})
     stopped.directory.finish(stopped_at=100, reason="clocks.stop = caution")
     fork = known(tmp_path, 64, 640)
     manifest = {**fork.manifest, "forked_from": {"path": str(runs[0].path), "step": 1}}
     for path in fork.path.iterdir():
         if path.name == "manifest.json":
             path.write_bytes(encode_document(manifest))
-    empty = known(tmp_path, 256, 2560, looks=0, finished=False)
+    empty = known(tmp_path, 256, 2560, evaluations=0, finished=False)
     laws = fit_runs([*runs, stopped, Run(fork.path), empty])
     assert [point.run.path for point in laws.points] == [run.path for run in runs]
     assert laws.pooled == fit_runs(runs).pooled
@@ -179,7 +179,7 @@ def test_what_would_bias_a_law_is_left_out_with_the_reason(tmp_path: Path) -> No
         fit_runs([empty])
 
 
-def test_causes_that_cannot_be_told_apart_are_not_told_apart(tmp_path: Path) -> None:
+def test_causes_that_cannot_be_distinguished_are_not_distinguished(tmp_path: Path) -> None:
     wide = [known(tmp_path, n, 5 * n, **{"training.batch": 128, "model.width": 32}) for n in SIZES]
     laws = fit_runs(pilots(tmp_path) + wide)
     assert isinstance(laws.collapse, str) and "model.width" in laws.collapse
@@ -188,7 +188,7 @@ def test_causes_that_cannot_be_told_apart_are_not_told_apart(tmp_path: Path) -> 
 
 
 def test_forecasts_are_judged_on_what_they_have_not_seen(tmp_path: Path) -> None:
-    """One size, and one pilot's gap, that nothing else foretells: left out they must be missed."""
+    """One size, and one pilot's gap, that nothing else predicts: left out they must be missed."""
     strange = [known(tmp_path, n, tau) for n, tau in ((64, 640), (128, 1280), (256, 2560), (512, 5120), (1024, 1500))]
     _, judged = forecast_sizes(strange, [2048])
     alone, _ = forecast_sizes(strange[:4], [1024])
@@ -197,23 +197,23 @@ def test_forecasts_are_judged_on_what_they_have_not_seen(tmp_path: Path) -> None
 
 
 def test_a_forecast_does_not_look_ahead(tmp_path: Path) -> None:
-    """Two runs with the same beginning and different ends are foretold the same, by the same pilots."""
+    """Two runs with the same beginning and different ends get the same forecasts, by the same pilots."""
     before = pilots(tmp_path)
     known_pairs = [pair for run in before if (pair := gap_and_memory(run)) is not None]
     early, late = known(tmp_path, 1024, 9000), known(tmp_path, 1024, 9000)
-    moments = replayed(early, known_pairs)
-    assert len(moments) > 5
-    looks = int((early.metrics()["step"] < early.clocks().memory.lower).sum())
-    for count, (foretold, truth) in zip(range(looks - len(moments) + 1, looks + 1), moments, strict=True):
-        cut = begun(late.series(), count)
-        assert len(cut.steps) == count and forecast_series(late, cut, known_pairs) == foretold
+    forecasts = replayed(early, known_pairs)
+    assert len(forecasts) > 5
+    last = int((early.metrics()["step"] < early.clocks().memory.lower).sum())
+    for count, (forecast, truth) in zip(range(last - len(forecasts) + 1, last + 1), forecasts, strict=True):
+        cut = first_part(late.series(), count)
+        assert len(cut.steps) == count and forecast_series(late, cut, known_pairs) == forecast
         assert truth == early.clocks().memory
 
 
 def test_a_pilot_is_not_judged_by_itself(tmp_path: Path) -> None:
     """The record is that of forecasts from the other pilots; with the pilot itself among them it would be better."""
     before = [known(tmp_path, 64 * 2**k, 640 * 2**k, ahead=ahead) for k, ahead in enumerate((2.0, 3.0, 4.0, 12.0))]
-    running = known(tmp_path, 1024, 10_240, looks=45, finished=False)
+    running = known(tmp_path, 1024, 10_240, evaluations=45, finished=False)
     _, judged = forecast_running(running, before)
     pairs = [pair for run in before if (pair := gap_and_memory(run)) is not None]
     assert len(pairs) == 4
@@ -231,7 +231,7 @@ def test_chance_counts_in_laws_and_forecasts(tmp_path: Path) -> None:
     assert run.copy_chance == 1 / 16
     (point,), _ = read_points([run], "tau_mem")
     assert point.onset == run.clocks().memory and point.onset.threshold == pytest.approx(0.2 + 1 / 16)
-    cut = begun(run.series(), 40)
+    cut = first_part(run.series(), 40)
     direct = forecast_run(cut.steps, cut.copied, cut.trials, 0.2 + 1 / 16, 1 / 16)
     assert forecast_series(run, cut, []) == direct != forecast_run(cut.steps, cut.copied, cut.trials, 0.2 + 1 / 16)
 
@@ -280,7 +280,7 @@ def test_report_draws_laws_with_arrows_for_what_is_censored(tmp_path: Path, tiny
     assert [info.name for info in infos] == ["τ_mem", "τ_rule", "τ_gap"] and not refused
     assert "1 of them censored" in infos[0].sentence
     arrows = [note for note in draw_laws(infos[:1]).axes[0].texts if note.arrow_patch is not None]
-    assert len(arrows) == 1 and arrows[0].xy[1] > arrows[0].xyann[1] > 0  # upwards: later than the last look
+    assert len(arrows) == 1 and arrows[0].xy[1] > arrows[0].xyann[1] > 0  # upwards: later than the last evaluation
     few, reasons = law_data(runs[:3])
     assert not few and all("at least 4 sizes" in reason for reason in reasons) and len(reasons) == 3
     assert law_data([tiny_gpt]) == law_data(runs[:2]) == ([], [])

@@ -18,9 +18,9 @@ from torch import Tensor
 
 import twoclocks as tc
 from twoclocks.analysis import TwinsInfo, compare_twins
-from twoclocks.analysis.agreement import SharedWindow, agreement_of, closest_streak, cosines, hellinger, identical
-from twoclocks.analysis.twins import compare, twin_pairs
-from twoclocks.analysis.twins_info import shared_window
+from twoclocks.analysis.agreement import SharedTimes, agreement_of, closest_streak, cosines, hellinger, identical
+from twoclocks.analysis.twins import compare_subjects, twin_pairs
+from twoclocks.analysis.twins_info import shared_times
 from twoclocks.cli import main
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.clocks.settings import ClockSettings
@@ -41,14 +41,14 @@ def reader(rows: Tensor | None) -> Network:
     """An ideal autoregressive network of a set of rows (N, length) over bits; None, or no such prefix: uniform."""
 
     def network(tokens: Tensor) -> Tensor:
-        said = torch.zeros(*tokens.shape, 2, dtype=torch.float64)
+        logits = torch.zeros(*tokens.shape, 2, dtype=torch.float64)
         for place in range(tokens.shape[1] if rows is not None else 0):
             assert rows is not None
             match = (tokens[:, None, 1 : place + 1] == rows[None, :, :place]).all(dim=2).double()  # (n, N)
             counts = match @ torch.nn.functional.one_hot(rows[:, place], 2).double()
             known = counts.sum(dim=1, keepdim=True) > 0
-            said[:, place] = torch.where(known, (counts / counts.sum(dim=1, keepdim=True)).log().nan_to_num(), 0.0)
-        return said
+            logits[:, place] = torch.where(known, (counts / counts.sum(dim=1, keepdim=True)).log().nan_to_num(), 0.0)
+        return logits
 
     return network
 
@@ -79,14 +79,14 @@ def dits(shared: list[str]) -> list[Models]:
 
 
 def test_two_ideals_of_the_rule_are_the_same_and_two_memories_share_nothing() -> None:
-    info = compare(*dits(["rule", "rule", "memory", "memory"]))
+    info = compare_subjects(*dits(["rule", "rule", "memory", "memory"]))
     assert info.images and info.outputs is None
     assert info.samples.mean[:2] == pytest.approx(0, abs=1e-12) and info.same[:2].tolist() == [1, 1]
     assert info.same[2:].tolist() == [0, 0]  # no sample of disjoint sets is the same
     assert info.copies[2:, [0, 1], [0, 1]] == pytest.approx(1) and (info.copies[2:, [0, 1], [1, 0]] == 0).all()
     assert (info.distance[2:, [0, 1], [0, 1]] == 0).all() and (info.distance[2:, [0, 1], [1, 0]] > 0.5).all()
     assert np.allclose(info.copies[:2], info.chance, atol=0.1)  # the rule's samples, in either set
-    assert not info.taken() and (info.samples.mean[2:] > 0.3).all()
+    assert not info.leaking() and (info.samples.mean[2:] > 0.3).all()
     assert np.allclose(info.samples.chance[:2], 1, atol=0.05) and info.samples.closest == (10, 10)
     parting = info.samples.parting
     assert parting is not None and (parting.lower, parting.upper) == (20, 30)
@@ -94,12 +94,12 @@ def test_two_ideals_of_the_rule_are_the_same_and_two_memories_share_nothing() ->
 
 def test_outputs_of_ideals_have_the_distance_of_their_distributions() -> None:
     rule, uniform = gpts(["rule"])[0], gpts(["cube"])[1]
-    info = compare(rule, uniform, rows=64)
+    info = compare_subjects(rule, uniform, rows=64)
     assert info.outputs is not None and info.strings == 8  # 16 valid strings, 8 in the training sets
     expected = math.sqrt(1 - math.sqrt(0.5)) / 2  # the rule knows every second bit, the other none
     assert info.outputs.mean[0] == pytest.approx(expected, abs=1e-6)
 
-    info = compare(*gpts(["rule", "rule", "memory", "memory"]), rows=64)
+    info = compare_subjects(*gpts(["rule", "rule", "memory", "memory"]), rows=64)
     assert info.outputs is not None and not info.images
     assert info.outputs.mean[:2].tolist() == [0, 0] and info.samples.mean[:2] == pytest.approx(0, abs=1e-12)
     assert info.outputs.mean[2] > 0.15 and info.samples.mean[2] > 0.2 and info.same[2] == 0
@@ -107,7 +107,7 @@ def test_outputs_of_ideals_have_the_distance_of_their_distributions() -> None:
     assert info.copies[3].tolist() == [[1, 0], [0, 1]]
 
 
-def test_hellinger_is_what_a_slow_loop_says() -> None:
+def test_hellinger_is_that_of_a_slow_loop() -> None:
     generator = torch.Generator().manual_seed(0)
     p, q = (torch.rand(5, 7, 4, generator=generator).softmax(dim=-1) for _ in range(2))
     found = hellinger(p, q)
@@ -120,7 +120,7 @@ def test_hellinger_is_what_a_slow_loop_says() -> None:
 
 def test_outputs_at_a_step_are_averaged_over_strings_and_tokens_none_of_them_seen() -> None:
     a, b = gpts(["rule", "memory"])
-    info = compare(a, b, rows=64)
+    info = compare_subjects(a, b, rows=64)
     test = [row for row in a.rule.enumerate() if not any(torch.equal(row, seen) for seen in (*a.train, *b.train))]
     slow = []
     for row in test:
@@ -145,7 +145,7 @@ def test_chance_is_the_mean_over_all_pairs_of_different_rows() -> None:
 
 def test_both_orders_say_the_same() -> None:
     a, b = gpts(["cube", "rule", "memory"])
-    one, other = compare(a, b, rows=8), compare(b, a, rows=8)
+    one, other = compare_subjects(a, b, rows=8), compare_subjects(b, a, rows=8)
     assert one.samples.numbers() == other.samples.numbers()
     assert one.outputs is not None and other.outputs is not None
     assert one.outputs.numbers() == other.outputs.numbers()
@@ -160,15 +160,15 @@ def test_parting_begins_at_the_lasting_rise_above_what_lasted() -> None:
     level = np.array([0, 0.4, 0.11, 0.1, 0.1, 0.12, 0.3, 0.5, 0.6])  # equal at the start, far, near, far for good
     distance = level[:, None] + 0.02 * rng.standard_normal((9, 500))
     clocks = ClockSettings(sustain=3)
-    found = agreement_of(steps, distance, np.ones(9), SharedWindow((20, 50), 0, 50, 80), clocks)
+    found = agreement_of(steps, distance, np.ones(9), SharedTimes((20, 50), 0, 50, 80), clocks)
     assert found.closest == (20, 40) and found.parting is not None
     assert (found.parting.lower, found.parting.upper) == (50, 60)
     assert found.window is not None and found.window.mean == pytest.approx(0.1075, abs=0.002)
     assert found.window.low < found.window.mean < found.window.high
     assert found.after is not None and found.after.mean == pytest.approx(0.6, abs=0.003)
-    still = agreement_of(steps, np.full((9, 500), 0.1), np.ones(9), SharedWindow(None, 0, math.inf, math.inf), clocks)
+    still = agreement_of(steps, np.full((9, 500), 0.1), np.ones(9), SharedTimes(None, 0, math.inf, math.inf), clocks)
     assert still.parting is not None and not still.parting.seen and still.after is None and still.window is None
-    short = agreement_of(steps[:3], distance[:3], np.ones(3), SharedWindow(None, 0, math.inf, math.inf), clocks)
+    short = agreement_of(steps[:3], distance[:3], np.ones(3), SharedTimes(None, 0, math.inf, math.inf), clocks)
     assert short.parting is None
     assert closest_streak(np.array([0.0, 3, 1, 2, 0, 9]), np.array([False] + [True] * 5), 3).tolist() == [2, 3, 4]
 
@@ -180,42 +180,44 @@ def test_phases_are_those_of_both() -> None:
         )
 
     one, other = clocks((10, 20), (100, 200)), clocks((15, 30), (80, 150))
-    assert shared_window([one, other]) == SharedWindow((30, 80), 30, 80, 200)
-    assert shared_window([one, clocks((15, 30), (80, math.inf))]) == SharedWindow((30, 100), 30, 100, math.inf)
-    assert shared_window([one, clocks((100, 200), (10, 20))]) == SharedWindow(None, 200, 10, 200)
-    assert shared_window([None, None]) == SharedWindow(None, 0, math.inf, math.inf)
+    assert shared_times([one, other]) == SharedTimes((30, 80), 30, 80, 200)
+    assert shared_times([one, clocks((15, 30), (80, math.inf))]) == SharedTimes((30, 100), 30, 100, math.inf)
+    assert shared_times([one, clocks((100, 200), (10, 20))]) == SharedTimes(None, 200, 10, 200)
+    assert shared_times([None, None]) == SharedTimes(None, 0, math.inf, math.inf)
 
 
 def test_where_no_window_opens_agreement_counts_from_the_first_part_that_is_learned() -> None:
     steps = np.array([1, 2, 5, 10, 20, 50, 100, 200, 400])
     distance = np.repeat(np.array([[0.0, 0.0, 0.0, 0.2, 0.2, 0.2, 0.6, 0.6, 0.6]]).T, 400, axis=1)
     clocks = ClockSettings()
-    found = agreement_of(steps, distance, np.ones(9), SharedWindow(None, 10, 90, 200), clocks)
+    found = agreement_of(steps, distance, np.ones(9), SharedTimes(None, 10, 90, 200), clocks)
     assert found.closest == (10, 50) and found.parting is not None
     assert (found.parting.lower, found.parting.upper) == (50, 100)
     layers = {"layer_1": Onset(5, 10, "observed"), "layer_2": Onset(100, math.inf, "right-censored")}
     late = Clocks(Onset(100, math.inf, "right-censored"), Onset(20, 30, "observed"), parts=layers)
-    assert shared_window([late, late]).learned == 10
+    assert shared_times([late, late]).learned == 10
 
 
 def known(parting: Onset | None, copies: float = 0.0) -> TwinsInfo:
     """An info with clocks at 10–20 and 100–200, and samples that part in a given interval."""
-    info = compare(*gpts(["rule", "memory"]), rows=8)
+    info = compare_subjects(*gpts(["rule", "memory"]), rows=8)
     clocks = Clocks(Onset(10, 20, "observed"), Onset(100, 200, "observed"))
     leaked = info.copies.copy()
     leaked[:, 0, 1] = copies
     return replace(info, clocks=(clocks, clocks), samples=replace(info.samples, parting=parting), copies=leaked)
 
 
-def test_sentences_say_the_order_and_whether_the_control_holds() -> None:
+def test_sentences_name_the_order_and_whether_the_control_holds() -> None:
     words = " ".join(known(Onset(30, 60, "observed")).sentences())
-    assert "samples, nearest at step 10, surely part between steps 30 and 60" in words
+    assert "samples, closest at step 10, part with 95% confidence between steps 30 and 60" in words
     assert "before A's τ_mem (100–200)" in words and "before B's τ_mem (100–200)" in words and "Control: no" in words
     assert "after A's τ_mem" in " ".join(known(Onset(200, 300, "observed")).sentences())
     assert "is not certain" in " ".join(known(Onset(60, 150, "observed")).sentences())
-    assert "do not surely part" in " ".join(known(Onset(60, math.inf, "right-censored")).sentences())
+    assert "do not part after it with 95% confidence" in " ".join(
+        known(Onset(60, math.inf, "right-censored")).sentences()
+    )
     leaking = known(None, copies=0.9)
-    assert leaking.taken() == ["A"] and "The control fails: A" in " ".join(leaking.sentences())
+    assert leaking.leaking() == ["A"] and "The control fails: A" in " ".join(leaking.sentences())
     assert all("nan" not in sentence for sentence in leaking.sentences())
 
 
@@ -250,12 +252,12 @@ def test_outputs_are_remembered_whichever_twin_is_named_first(
     pairs: dict[str, tuple[Run, Run]], tmp_path: Path
 ) -> None:
     a, b = copied(pairs["demo-gpt"], tmp_path)
-    told: list[int] = []
+    totals: list[int] = []
     before = compare_twins(a, b, rows=8, only_remembered=True)
     assert before.outputs is None and "Hellinger" not in " ".join(before.sentences())
-    first = compare_twins(a, b, rows=8, report=lambda done, total, words: told.append(total))
-    again = compare_twins(b, a, rows=8, report=lambda done, total, words: told.append(total), only_remembered=True)
-    assert set(told[:-1]) == {5} and told[-1] == 0
+    first = compare_twins(a, b, rows=8, report=lambda done, total, words: totals.append(total))
+    again = compare_twins(b, a, rows=8, report=lambda done, total, words: totals.append(total), only_remembered=True)
+    assert set(totals[:-1]) == {5} and totals[-1] == 0
     assert first.outputs is not None and again.outputs is not None
     assert again.outputs.numbers() == first.outputs.numbers()
     assert compare_twins(a, b, rows=7, only_remembered=True).outputs is None  # other strings
@@ -268,7 +270,7 @@ def copied(pair: tuple[Run, Run], folder: Path) -> tuple[Run, Run]:
     return load_run(folder / pair[0].path.name), load_run(folder / pair[1].path.name)
 
 
-def test_a_damaged_moment_is_left_out_and_named(pairs: dict[str, tuple[Run, Run]], tmp_path: Path) -> None:
+def test_a_damaged_step_is_left_out_and_named(pairs: dict[str, tuple[Run, Run]], tmp_path: Path) -> None:
     a, b = copied(pairs["demo-gpt"], tmp_path)
     a.directory.artifacts["samples"].path(20).write_bytes(b"")
     b.directory.artifacts["weights"].path(40).unlink()
@@ -285,8 +287,8 @@ def test_the_command_and_the_page(
     cheap = write_report([a, b], work / "cheap.html").read_text()
     assert "Twins:" in cheap and "from the same noise" in cheap and "Hellinger" not in cheap
     assert main(["twins", str(a.path), str(b.path)]) == 0
-    said = capsys.readouterr().out
-    assert "no training sample is shared (4 each)" in said and "Hellinger" in said and "twins.html" in said
+    printed = capsys.readouterr().out
+    assert "they share no training sample (4 each)" in printed and "Hellinger" in printed and "twins.html" in printed
     assert "Hellinger" in (a.path.parent / f"{a.path.name}-{b.path.name}-twins.html").read_text()
     assert "Hellinger" in write_report([a, b], work / "after.html").read_text()  # remembered
     assert main(["twins", str(a.path), str(b.path), "--rows", "6", "--json", "--out", "few.html"]) == 0
@@ -311,14 +313,14 @@ def test_what_is_no_pair_of_twins_is_refused(change: dict[str, Any], words: str)
     settings = load_settings("demo-gpt", GPT)
     other = load_settings("demo-gpt", {**{f"{k}.{n}": v for k, s in GPT.items() for n, v in s.items()}, **change})
     with pytest.raises(tc.UserError, match=r"data|twins") as error:
-        compare(Models(settings, {1: reader(None)}), Models(other, {1: reader(None)}))
+        compare_subjects(Models(settings, {1: reader(None)}), Models(other, {1: reader(None)}))
     assert words in str(error.value)
 
 
 def test_twins_may_begin_with_other_weights_and_then_say_so() -> None:
     first, second = both(GPT, "demo-gpt")
     second = replace(second, training=replace(second.training, seed=1, threads=1))
-    info = compare(Models(first, {1: reader(None)}), Models(second, {1: reader(None)}), rows=4)
+    info = compare_subjects(Models(first, {1: reader(None)}), Models(second, {1: reader(None)}), rows=4)
     assert not info.same_start and "different weights" in info.sentences()[0]
 
 
@@ -326,7 +328,7 @@ def test_wrong_words_get_one_line(
     pairs: dict[str, tuple[Run, Run]], tiny_gpt: Run, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a, b = (str(one.path) for one in pairs["demo"])
-    for words, told in (
+    for words, message in (
         ([a, a], "data.part"),
         ([a, str(tiny_gpt.path)], "no twins"),
         ([a, b, "--rows", "1"], "rows"),
@@ -336,7 +338,7 @@ def test_wrong_words_get_one_line(
     ):
         assert main(["twins", *words]) == 2
         captured = capsys.readouterr()
-        assert told in captured.err and captured.err.count("\n") == 1 and not captured.out
+        assert message in captured.err and captured.err.count("\n") == 1 and not captured.out
     assert not list(work.iterdir())
 
 

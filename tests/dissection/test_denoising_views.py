@@ -75,7 +75,7 @@ def test_loss_clocks_strike_when_the_ideals_change() -> None:
     assert by_heart.memory_clock.upper == 40 and not by_heart.rule_clock.seen  # memory alone is no rule
     never = measure_view(life(diffusion(), ["cube"] * 4), "spectrum", levels=8, rows=100)
     assert not never.rule_clock.seen and not never.memory_clock.seen and never.first_split is None
-    assert never.peak() is None and any("nowhere surely apart" in sentence for sentence in never.sentences())
+    assert never.peak() is None and any("do not differ by more" in sentence for sentence in never.sentences())
 
 
 def test_the_plane_has_its_corners_where_geometry_puts_them(ideals: Models) -> None:
@@ -166,8 +166,8 @@ def test_paths_of_an_ideal_are_nearest_to_it_and_end_as_it_does(ideals: Models) 
     assert info.ended["valid"][1] > 0.99 and info.ended["copied"][2] > 0.99
     assert info.ended["valid"][0] < 0.5 and info.ended["copied"][1] < 0.2
     assert np.all(info.ended["settled"] == 1)
-    for fate in ("settled", "valid", "copied"):
-        rows = info.quartiles[fate]
+    for outcome in ("settled", "valid", "copied"):
+        rows = info.quartiles[outcome]
         known = np.isfinite(rows[:, 0])
         assert (np.diff(rows[known], axis=1) >= 0).all()
     # A path that ends as a copy is one from some σ on, and what is a copy is valid: it cannot be decided sooner.
@@ -269,7 +269,7 @@ def test_denoising_views_hold_for_other_rules_and_encodings(name: str, encoding:
     assert (basin.width[2, :, 0] >= basin.width[0, :, 0]).all()
 
 
-def test_a_rule_without_an_oracle_has_no_floor_and_says_so() -> None:
+def test_a_rule_without_an_oracle_has_no_floor_and_a_sentence_about_it() -> None:
     change = {
         **PARITY,
         "rule": {"name": "sudoku"},
@@ -278,13 +278,13 @@ def test_a_rule_without_an_oracle_has_no_floor_and_says_so() -> None:
         "evaluation": {"samples": 200},
     }
     settings = load_settings("demo", change)
-    oracle = {10: settings.objective.network_of(look_cube(settings))}
+    oracle = {10: settings.objective.network_of(cube_oracle(settings))}
     info = measure_view(Models(settings, oracle), "spectrum", levels=4, rows=8)
     assert info.oracles == ("cube", "memory") and info.rule_learned is None and info.memory_learned is None
     assert any("is not known" in sentence for sentence in info.sentences())
 
 
-def look_cube(settings):  # type: ignore[no-untyped-def]
+def cube_oracle(settings):  # type: ignore[no-untyped-def]
     from twoclocks.oracles import cube_denoiser
 
     return cube_denoiser(settings.rule, settings.encoding)

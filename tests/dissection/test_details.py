@@ -27,7 +27,9 @@ from twoclocks.dissection.views.field import Field, FieldProbe
 from twoclocks.dissection.views.groups import GroupsProbe
 from twoclocks.dissection.views.positions import ends_of_pieces
 from twoclocks.dissection.views.raster import Raster
+from twoclocks.dissection.views.spectrum import Spectrum
 from twoclocks.dissection.views.trajectories import quartiles
+from twoclocks.objectives import EDM, OBJECTIVES, FixedNoise
 from twoclocks.oracles import cube_floor
 from twoclocks.report.drawings import DRAWINGS
 from twoclocks.report.drawings.film import shoot
@@ -80,11 +82,10 @@ def test_basins_use_the_bands_they_promise() -> None:
 
 def test_settings_of_the_field_are_used() -> None:
     subject = life(diffusion(), ["rule"])
-    bench = FieldProbe(Field(anchor=3, margin=0.1), subject)
-    assert torch.equal(bench.found.a, subject.train[3])
-    assert bench.axes[0][0] == pytest.approx(-0.1 * bench.length) and bench.axes[0][-1] == pytest.approx(
-        1.1 * bench.length
-    )
+    probe = FieldProbe(Field(anchor=3, margin=0.1), subject)
+    assert torch.equal(probe.found.a, subject.train[3])
+    assert probe.axes[0][0] == pytest.approx(-0.1 * probe.length)
+    assert probe.axes[0][-1] == pytest.approx(1.1 * probe.length)
 
 
 def test_the_approach_is_that_of_new_samples_and_needs_enough_of_them() -> None:
@@ -114,7 +115,7 @@ def test_leads_and_orders_point_the_right_way() -> None:
     assert noise.peak() is None
 
 
-def test_coverage_counts_as_many_samples_as_it_is_told() -> None:
+def test_coverage_counts_as_many_samples_as_are_asked_for() -> None:
     subject = History({1: diffusion_train()})
     found = GroupsProbe(subject).summarise(subject.train, 1)
     groups = {tuple(group) for row in subject.train.tolist() for group in zip(*[iter(row)] * 3, strict=True)}
@@ -132,12 +133,12 @@ def test_windows_include_both_ends_and_noises_without_copies_come_by_validity() 
         torch.stack(list(row)) for row in ((broken, valid, broken), (broken, valid, valid), (broken, valid, train[0]))
     ]
     info = measure_view(History({10: rows[0], 20: rows[1], 30: rows[2]}), "raster", windows=[10, 20])
-    assert (info.phases[0].first, info.phases[0].last, info.phases[0].counts.sum()) == (10, 20, 3)
+    assert (info.windows[0].first, info.windows[0].last, info.windows[0].counts.sum()) == (10, 20, 3)
     assert info.order.tolist() == [2, 1, 0]
     assert Raster().interprets == ("windows",)
 
 
-def test_positions_are_told_from_one_on_and_pieces_end_at_their_last(tiny_gpt: Run) -> None:
+def test_positions_are_numbered_from_one_and_pieces_end_at_their_last(tiny_gpt: Run) -> None:
     views = choose_views(["positions"], {"positions": {"departure": 9.0}})
     found: Any = dissect(RunSubject(tiny_gpt), views).infos["positions"]
     assert found.numbers()["determined"] == [2, 4, 6, 8]
@@ -178,11 +179,47 @@ def test_films_run_forwards() -> None:
 
 def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() -> None:
     info = measure_view(life(diffusion(), ["cube", "rule", "memory"]), "raster")
-    figure = DRAWINGS["raster"].draw(info)
+    figure = DRAWINGS.get("raster")().draw(info)
     drawn = next(axis.collections[0] for axis in figure.axes if "noises, by" in axis.get_ylabel())
     assert np.array_equal(np.asarray(drawn.get_array()).reshape(300, 3), info.states[:, info.order].T)
     axis = next(axis for axis in figure.axes if axis.get_ylabel() == "from")
     for text in axis.texts:
         column, row = text.get_position()
-        value = info.phases[0].markov[int(row), int(column)]
+        value = info.windows[0].markov[int(row), int(column)]
         assert text.get_text() == ("" if math.isnan(value) else f"{value:.2f}")
+
+
+@pytest.mark.parametrize(
+    ("confidence", "words"), [(0.9, " with 90% confidence"), (0.975, " with 97.5% confidence"), (0, "")]
+)
+def test_sentences_name_the_confidence_of_the_clocks(confidence: float, words: str) -> None:
+    settings = diffusion({**PARITY, "clocks": {"sustain": 1, "confidence": confidence}})
+    subject = life(settings, ["cube"] * 2 + ["rule"] * 2 + ["memory"] * 2)
+    spectrum = measure_view(subject, "spectrum", levels=6, rows=40)
+    assert f"In the band the held-out loss exceeds the training loss{words} between steps 40 and 50" in " ".join(
+        spectrum.sentences()
+    )
+    approach = replace(measure_view(subject, "approach"), onset=Onset(10, 20, "observed"))
+    assert f"come nearer than chance{words} between steps 10 and 20" in approach.sentences()[-1]
+
+
+class Narrow(EDM):
+    """A denoiser for a few noise scales only."""
+
+    def sigma_range(self) -> tuple[float, float]:
+        return 0.1, 5.0
+
+
+def test_views_ask_the_objective_for_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    names, settings = ["basin", "field", "spectrum", "trajectories"], diffusion()
+    fixed = replace(settings, objective=FixedNoise(sigma=0.25))
+    refused = {name: str(view.refusal(fixed)) for name, view in choose_views(names).items()}
+    for name in ("basin", "field", "spectrum"):
+        assert refused[name].startswith("objective fixed_noise has a denoiser at σ = 0.25 only"), name
+    assert refused["trajectories"] == "objective fixed_noise does not sample along falling noise scales"
+    monkeypatch.setitem(OBJECTIVES._members, "narrow", Narrow)
+    narrow = replace(settings, objective=Narrow(sigma_max=5.0, sigma_min=0.1))
+    refused = {name: view.refusal(narrow) for name, view in choose_views(names).items()}
+    assert refused == {**dict.fromkeys(names), "spectrum": refused["spectrum"]}
+    assert refused["spectrum"] == ("objective narrow has a denoiser from σ = 0.1 to 5; this view needs 0.02 to 20")
+    assert Spectrum(sigma_min=0.1, sigma_max=5.0, levels=9).refusal(narrow) is None

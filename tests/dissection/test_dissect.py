@@ -1,4 +1,4 @@
-"""A run directory dissected: what is read, what is remembered, what is measured anew, and what wrong input gets."""
+"""Dissecting a run directory: what is read, what is cached, what is measured again, and errors for wrong input."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import torch
 from conftest import SMALL_MODEL, TINY
 
 from twoclocks.cli import main
+from twoclocks.core.errors import UserError
 from twoclocks.dissection import VIEWS, dissect_run
 from twoclocks.dissection.cache import code_of_package, key_of
 from twoclocks.dissection.execution import choose_views, known_dissection
 from twoclocks.dissection.subject import RunSubject, Subject
-from twoclocks.dissection.view import Probe
+from twoclocks.dissection.view import Probe, ViewError
 from twoclocks.dissection.views.raster import Raster
 from twoclocks.report.drawings import DRAWINGS, why_chapter
 from twoclocks.report.page import write_report
@@ -32,6 +33,10 @@ SMALL = {
     "basin": {"anchors": 5, "points": 8, "sigmas": [0.5], "resamples": 20},
     "trajectories": {"noises": 8},
 }
+PAGE_ORDER = (
+    *("raster", "approach", "groups", "productions", "spectrum"),
+    *("field", "basin", "trajectories", "positions"),
+)
 WORDS = [
     *("--spectrum.levels", "5", "--spectrum.rows", "4", "--field.grid", "11", "--field.sigmas", "[0.5]"),
     *("--basin.anchors", "5", "--basin.points", "8", "--trajectories.noises", "8"),
@@ -57,7 +62,7 @@ def small(*names: str, **change: dict[str, object]) -> dict[str, object]:
     return choose_views(chosen, {name: settings[name] for name in chosen if name in settings})  # type: ignore[return-value]
 
 
-def test_a_second_look_measures_nothing_and_says_the_same(dit: Run) -> None:
+def test_a_second_dissection_measures_nothing_and_gives_the_same(dit: Run) -> None:
     first = dissect_run(dit, small())
     second = dissect_run(dit, small())
     assert first.measured > 30 and second.measured == 0 and second.known == first.measured
@@ -127,7 +132,7 @@ def test_keys_depend_on_all_that_is_measured(dit: Run, monkeypatch: pytest.Monke
     assert len(code_of_package()) == 64
 
 
-def test_a_damaged_memory_is_measured_anew(dit: Run) -> None:
+def test_a_damaged_measurement_is_repeated(dit: Run) -> None:
     first = dissect_run(dit, small("field"))
     for number, path in enumerate(sorted((dit.path / "dissection").glob("*.measurement"))):
         data = bytearray(path.read_bytes())
@@ -138,7 +143,7 @@ def test_a_damaged_memory_is_measured_anew(dit: Run) -> None:
     assert again.measured == 4 and again.as_json() == first.as_json()
 
 
-def test_damaged_and_missing_moments_are_left_out_and_named(dit: Run) -> None:
+def test_damaged_and_missing_checkpoints_are_left_out_and_named(dit: Run) -> None:
     weights = dit.directory.artifacts["weights"]
     weights.path(20).write_bytes(weights.path(20).read_bytes()[:-4])
     weights.path(40).unlink()
@@ -147,7 +152,7 @@ def test_damaged_and_missing_moments_are_left_out_and_named(dit: Run) -> None:
     assert len(found.notes) == 2 and "is damaged" in found.notes[0] and "is missing" in found.notes[1]
 
 
-def test_a_network_that_says_nan_is_left_out_and_named(dit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_that_returns_nan_is_left_out_and_named(dit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = RunSubject.weights
 
     def broken(self: RunSubject, step: int) -> dict[str, torch.Tensor]:
@@ -171,14 +176,14 @@ def test_a_run_without_kept_weights_shows_its_last_checkpoints(tmp_path: Path) -
 
 
 def test_a_run_that_is_still_written_is_dissected_as_far_as_it_is(tmp_path: Path) -> None:
-    class EnoughError(Exception): ...
+    class StopHereError(Exception): ...
 
     def stop(progress: object) -> None:
         if getattr(progress, "step") == 40 and getattr(progress, "evaluated"):  # noqa: B009
-            raise EnoughError
+            raise StopHereError
 
     settings = load_settings("demo-gpt", {**TINY, "model": SMALL_MODEL})
-    with pytest.raises(EnoughError):
+    with pytest.raises(StopHereError):
         run(settings, tmp_path / "run", stop)
     part = dissect_run(load_run(tmp_path / "run"), small("positions", "raster"))
     assert part.infos["positions"].steps.tolist() == [0, 5, 20, 40]
@@ -208,13 +213,13 @@ def test_a_run_that_cannot_be_written_is_dissected_all_the_same(dit: Run, caplog
 
 
 def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_path: Path) -> None:
-    assert set(DRAWINGS) == set(VIEWS.names())
+    assert DRAWINGS.names() == VIEWS.names()
     before = write_report([dit], tmp_path / "before.html").read_text()
     assert "Why:" not in before
     for one in (dit, gpt):
         found = dissect_run(one, small())
         chapter = why_chapter(found, salt="x")
-        assert [part.name for part in chapter.sections] == [name for name in DRAWINGS if name in found.infos]
+        assert [part.name for part in chapter.sections] == [name for name in PAGE_ORDER if name in found.infos]
         for part in chapter.sections:
             assert part.figure.startswith("<svg") and part.sentences
         page = write_report([one], tmp_path / "page.html").read_text()
@@ -232,8 +237,8 @@ def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_
 
 def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dissect", str(dit.path), *WORDS]) == 0
-    said = capsys.readouterr().out
-    assert "raster" in said and "positions: does not apply: objective edm" in said
+    printed = capsys.readouterr().out
+    assert "raster" in printed and "positions: does not apply: objective edm" in printed
     assert (work / "dit-why.html").exists()
     assert main(["dissect", str(dit.path), "--views", "raster", "basin", "--json", *WORDS[8:12]]) == 0
     plain = json.loads(capsys.readouterr().out)
@@ -241,7 +246,7 @@ def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--views", "rastr"], "raster"),
         (["--field.grid", "3"], "field.grid"),
@@ -254,12 +259,24 @@ def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: 
         (["--device", "tpu"], "--device: 'tpu' is not available"),
         (["--out", "why.txt"], "--out"),
         (["--field", "3"], "field"),
+        (["--views", "positions"], "'positions' does not apply to this run (objective edm has no order of positions"),
+        (["--views", "raster", "productions"], "rule parity has no productions"),
     ],
 )
 def test_wrong_input_gets_one_line_and_nothing_is_written(
-    words: list[str], said: str, dit: Run, work: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, dit: Run, work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dissect", str(dit.path), *words]) == 2
     line = capsys.readouterr().err
-    assert said in line and line.count("\n") == 1
+    assert message in line and line.count("\n") == 1
     assert not (dit.path / "dissection").exists() and not list(work.glob("*.html"))
+
+
+def test_a_required_view_that_finds_nothing_to_measure_is_an_error(dit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(self: Raster, subject: Subject) -> Probe:
+        raise ViewError("nothing here")
+
+    monkeypatch.setattr(Raster, "prepare", prepare)
+    assert dissect_run(dit, ["raster"]).refused == {"raster": "nothing here"}
+    with pytest.raises(UserError, match=r"'raster' does not apply to this run \(nothing here\)"):
+        dissect_run(dit, ["raster"], required=["raster"])

@@ -21,9 +21,8 @@ from twoclocks.data.sets import training_set
 from twoclocks.dissection import Models, dissect
 from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.truth import Truth, covariance_of, truth_of, without
-from twoclocks.dissection.views.productions import Productions, early_stop, fit_of
-from twoclocks.dissection.views.productions_info import LEVEL, ProductionsInfo
-from twoclocks.report.drawings.productions import draw
+from twoclocks.dissection.views.productions import LEVEL, Productions, ProductionsInfo, early_stop, fit_of
+from twoclocks.report.drawings.productions import ProductionsDrawing
 from twoclocks.rules import RandomHierarchy
 from twoclocks.rules.usage import nodes_used, usage_counts, usage_moments
 from twoclocks.runs import load_settings, run
@@ -109,7 +108,7 @@ def test_noise_is_the_scatter_of_covariances(truth: Truth) -> None:
     scatter = found.std(axis=0) * math.sqrt(200)
     assert np.allclose(found.mean(axis=0), truth.covariance, atol=0.01)
     assert np.median(np.abs(scatter / truth.noise - 1)[seen]) < 0.05 and (scatter[~seen] < 1e-6).all()
-    assert truth.usual[-1, 0].mean() == pytest.approx(1, abs=0.05)
+    assert truth.reference[-1, 0].mean() == pytest.approx(1, abs=0.05)
 
 
 def test_a_preferred_synonym_is_found_in_its_layer_and_named() -> None:
@@ -117,13 +116,13 @@ def test_a_preferred_synonym_is_found_in_its_layer_and_named() -> None:
     fair, biased = info.fits
     assert not fair.usage_deviates and not fair.pairs_deviate
     assert biased.usage_deviates and biased.layer_chances[0] < 1e-6 and biased.layer_chances[1] > LEVEL
-    name, times = info.most_off(1, 1)
+    name, times = info.largest_deviation(1, 1)
     first, second = (f"0 → {' '.join(map(str, string))}" for string in GRAMMAR.productions[0][0].tolist())
     assert (name == first and times == pytest.approx(1.6, abs=0.2)) or (
         name == second and times == pytest.approx(0.4, abs=0.2)
     )
     words = info.sentences()
-    assert f"farthest off is {name}" in words[1] and "layer 2 are used as often" in words[2]
+    assert f"the largest deviation is {name}" in words[1] and "layer 2 are used as often" in words[2]
 
 
 def test_choices_that_depend_on_each_other_are_found_by_covariance_alone() -> None:
@@ -146,7 +145,7 @@ def test_only_whole_strings_count_and_few_are_not_judged() -> None:
     assert np.array_equal(info.usage[1], counts_of(x[:20]).double().mean(dim=0).numpy())
     assert "0 of 600 samples are valid strings: too few" in info.sentences()[0]
     assert info.numbers()["usage"][2][0] is None and info.numbers()["fits"][1] == {"strings": 20}
-    FigureCanvasAgg(draw(info)).draw()
+    FigureCanvasAgg(ProductionsDrawing().draw(info)).draw()
 
 
 def test_new_strings_are_held_against_new_true_strings() -> None:
@@ -177,7 +176,7 @@ def test_moments_without_some_strings() -> None:
     assert np.allclose(mean, rows[20:].mean(axis=0)) and np.allclose(covariance, np.cov(rows[20:].T, bias=True))
 
 
-def test_the_moment_is_the_last_before_memory() -> None:
+def test_the_early_stop_is_the_last_evaluation_before_memory() -> None:
     never = Onset(40, math.inf, "right-censored")
     steps = np.array([10, 20, 30, 40])
     assert early_stop(steps, None) == 3 and early_stop(steps, Clocks(never, never)) == 3
@@ -189,7 +188,7 @@ def test_the_moment_is_the_last_before_memory() -> None:
     assert words[0].startswith("At step 10, the last evaluation before τ_mem, 600 of 600 samples are valid strings")
     assert any(sentence.startswith("At step 20, the last evaluation, 600") for sentence in words)
     assert np.array_equal(info.deviations, info.truth.deviations(counts_of(generate(SAMPLES, 4))))
-    assert "step 10" in draw(info).subfigs[1].axes[0].get_title()
+    assert "step 10" in ProductionsDrawing().draw(info).subfigs[1].axes[0].get_title()
 
 
 def test_contract_on_a_run_and_refusals(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from twoclocks.data.encodings import Decoded
 from twoclocks.dissection import Models, dissect
 from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.views.groups import block_sizes
-from twoclocks.dissection.views.raster import Raster, dwell_times, stay_interval, stays, stretch_of
+from twoclocks.dissection.views.raster import Raster, dwell_times, stay_interval, stays, transitions_in
 from twoclocks.evaluation.states import STATES
 from twoclocks.oracles import list_posterior, rule_posterior
 from twoclocks.oracles.prefix import listed_token_loss, next_token_loss
@@ -86,7 +86,7 @@ def test_transitions_of_a_known_chain_are_found_and_the_intervals_hold_them() ->
     held = np.zeros(4)
     for seed in range(100):
         states = chain(MATRIX, 12, 150, seed)
-        phase = stretch_of("", np.arange(12), states)
+        phase = transitions_in("", np.arange(12), states)
         held += (phase.stay_low <= MATRIX.diagonal()) & (MATRIX.diagonal() <= phase.stay_high)
         if seed == 0:
             assert np.allclose(phase.markov[1:], MATRIX[1:], atol=0.08)
@@ -135,10 +135,10 @@ def test_windows_are_the_clocks_or_those_that_are_asked_for() -> None:
 
 def test_windows_without_evaluations_are_named_not_counted(ideals: Models) -> None:
     info = measure_view(ideals, "raster", windows=[1000, 2000])
-    assert not info.phases and "No window holds" in info.sentences()[-1]
+    assert not info.windows and "No window holds" in info.sentences()[-1]
 
 
-def test_ideals_are_as_far_from_the_training_set_as_chance_says(ideals: Models) -> None:
+def test_ideals_are_as_far_from_the_training_set_as_chance_predicts(ideals: Models) -> None:
     info = measure_view(ideals, "approach")
     assert info.mean[1, 2] == pytest.approx(info.chance, abs=4 * info.error[1, 2])
     assert info.mean[2, 0] < 0.05 and info.number[2, 2] < 5
@@ -225,7 +225,7 @@ def test_positions_that_the_rule_gives_away_fall_and_memory_splits_the_rest(text
     for split in ("train", "held_out"):
         assert np.allclose(info.of(split)[2], info.rule_floor, atol=1e-6)
     assert np.allclose(info.loss[0], log2, atol=1e-6)
-    assert info.of("cube")[2, 2] > 3  # surely wrong half of the time
+    assert info.of("cube")[2, 2] > 3  # certain and wrong half of the time
     assert np.allclose(info.of("train")[4], info.memory_floor, atol=1e-6)
     for k, onset in enumerate(info.rule_onsets):
         assert (onset is not None) == (k in ends)

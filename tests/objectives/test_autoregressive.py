@@ -38,7 +38,7 @@ def test_exact_predictor_reaches_the_entropy_and_samples_uniformly(group: int) -
     rule, objective = Parity(length=12, group=group), Autoregressive()
     network = parity_network(rule)
     clean = rule.sample(500, seed=0)
-    losses = objective.position_loss(network, clean)  # type: ignore[arg-type]
+    losses = objective.token_losses(network, clean)  # type: ignore[arg-type]
     last = torch.arange(12) % group == group - 1
     assert float(losses[:, last].max()) < 1e-6
     assert torch.allclose(losses[:, ~last], torch.tensor(math.log(2), dtype=losses.dtype))

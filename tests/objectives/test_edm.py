@@ -21,7 +21,7 @@ def test_contract() -> None:
 
 
 def test_schedule_is_the_published_one() -> None:
-    sigmas = EDM().schedule()
+    sigmas = EDM().sampler_sigmas()
     assert len(sigmas) == 36 and sigmas[0] == 80 and sigmas[34] == pytest.approx(0.002) and sigmas[35] == 0
     for i in (1, 7, 20, 33):
         expected = (80 ** (1 / 7) + i / 34 * (0.002 ** (1 / 7) - 80 ** (1 / 7))) ** 7
@@ -126,7 +126,7 @@ def test_heun_follows_a_fine_ode_solution_and_converges_at_second_order() -> Non
         edm = EDM(sampler_steps=steps, sigma_min=0.5)
         x = 80 * noise
         for level in range(steps - 1):  # the last step, to zero, is left out: the ODE is compared at sigma_min
-            x = edm.heun_step(oracle, x, level)
+            x = edm.denoising_step(oracle, x, level)
         errors.append(float((x - end).abs().max()))
     assert errors[0] < 0.05
     assert 3 < errors[0] / errors[1] < 5.5 and 3 < errors[1] / errors[2] < 5.5, errors

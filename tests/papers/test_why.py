@@ -24,7 +24,7 @@ TINY = {
     "evaluation": {"samples": 300},
     "clocks": {"sustain": 1, "confidence": 0.9},
 }
-# An ideal memory is furthest from the rule at the smallest σ, a network is not: only the critical ones are looked at.
+# An ideal memory is furthest from the rule at the smallest σ, a network is not: only the critical ones are measured.
 BAND = {"sigma_min": 0.3, "sigma_max": 2.0, "band": [0.3, 2.0]}
 SMALL = {"spectrum": {"levels": 9, "rows": 60, **BAND}, "basin": {"anchors": 6}}
 
@@ -77,17 +77,17 @@ def test_claims_hold_where_they_should(recipe: str, phases: list[str], clocks: C
     assert words
 
 
-def test_a_copy_must_surely_be_stickier_than_a_broken_rule() -> None:
+def test_a_copy_must_stay_longer_than_an_invalid_sample_beyond_its_interval() -> None:
     made = RECIPES.get("p1-why-raster")()
     info = life(WHOLE, at((40, 50), (80, 90)), "raster")
-    phase = replace(info.phases[-1], stay=np.array([0, 0.1, 0.7, 0.8]))
+    window = replace(info.windows[-1], stay=np.array([0, 0.1, 0.7, 0.8]))
     for low, high, holds in ((0.7, 0.2, True), (0.7, 0.75, False)):
         bounds = {"stay_low": np.array([0, 0.05, 0.6, low]), "stay_high": np.array([0, high, 0.8, 0.9])}
-        found, _ = made.judge(replace(info, phases=(replace(phase, **bounds),)))  # type: ignore[attr-defined]
+        found, _ = made.judge(replace(info, windows=(replace(window, **bounds),)))  # type: ignore[attr-defined]
         assert found == holds
 
 
-def test_the_approach_must_surely_come_first() -> None:
+def test_the_approach_must_come_before_the_interval_of_memory() -> None:
     made = RECIPES.get("p1-why-approach")()
     info = life(WHOLE, at((40, 50), (80, 90)), "approach")
     for onset, holds in (((60, 80), True), ((60, 85), False)):
@@ -114,7 +114,7 @@ def test_limits_of_the_claims_are_those_of_their_criteria() -> None:
     assert not spectrum.judge(beyond)[0]  # type: ignore[attr-defined]
 
 
-class Told:
+class Positions:
     """What the judge of positions reads."""
 
     def __init__(self, ends: list[Onset | None], splits: list[Onset]) -> None:
@@ -126,12 +126,12 @@ def test_ends_of_groups_must_fall_before_late_positions_split() -> None:
     early, late, never = Onset(10, 20, "observed"), Onset(50, 60, "observed"), Onset(90, float("inf"), "right-censored")
     ends: list[Onset | None] = [None, early, None, early, None, early, None, early]
     judge = made.judge  # type: ignore[attr-defined]
-    assert judge(Told(ends, [never] * 4 + [late] * 4))[0]
-    assert not judge(Told(ends, [late] * 8))[0]  # early positions split too
-    assert not judge(Told(ends, [never] + [late] * 7))[0] and judge(Told(ends, [never] * 2 + [late] * 6))[0]
-    assert not judge(Told(ends, [never] * 4 + [Onset(5, 15, "observed")] * 4))[0]
-    assert not judge(Told([None, never] * 4, [never] * 4 + [late] * 4))[0]
-    assert not judge(Told(ends, [never] * 8))[0]
+    assert judge(Positions(ends, [never] * 4 + [late] * 4))[0]
+    assert not judge(Positions(ends, [late] * 8))[0]  # early positions split too
+    assert not judge(Positions(ends, [never] + [late] * 7))[0] and judge(Positions(ends, [never] * 2 + [late] * 6))[0]
+    assert not judge(Positions(ends, [never] * 4 + [Onset(5, 15, "observed")] * 4))[0]
+    assert not judge(Positions([None, never] * 4, [never] * 4 + [late] * 4))[0]
+    assert not judge(Positions(ends, [never] * 8))[0]
 
 
 def test_all_recipes_about_diffusion_share_one_run() -> None:

@@ -1,25 +1,22 @@
-"""The contract suites find what is wrong: each broken rule or encoding here must fail with the words that say why."""
+"""The contract suites find what is wrong: everything broken here must fail with the reason in its message."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from twoclocks import models
 from twoclocks.data.encodings import Arrays, Decoded, ScalarImage
-from twoclocks.models.base import ModelSettings, Network
-from twoclocks.objectives import EDM, OBJECTIVES, sample
+from twoclocks.objectives import EDM, Autoregressive, FixedNoise
+from twoclocks.objectives.base import Capability, Denoiser, Network, Objective
 from twoclocks.rules import GlobalK, Parity
 from twoclocks.rules.base import Array, Rule
-from twoclocks.testing import check_encoding, check_model, check_rule
-from twoclocks.testing.contracts import randomised
+from twoclocks.testing import check_encoding, check_objective, check_rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,88 +139,92 @@ def test_abstract_rules_cannot_be_made() -> None:
     assert torch.equal(Broken().enumerate()[0], torch.zeros(6, dtype=torch.int64))
 
 
-class LabelledNetwork(Network):
-    """Adds the noise label to the image as a channel of its own, so it needs one label per row."""
+class Promised(EDM):
+    """Overrides a capability and returns nothing."""
 
-    def __init__(self, channels: int, entries: int) -> None:
-        super().__init__()
-        self.hidden = nn.Linear(channels * entries + 1, 512)
-        self.out = nn.Linear(512, channels * entries)
+    def denoiser(self, network: Network) -> None:  # type: ignore[override]
+        return None
 
-    def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
-        features = torch.cat([x.flatten(1), noise_label[:, None]], dim=1)
-        return self.out(functional.silu(self.hidden(features))).reshape(x.shape)
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return state
 
 
-@dataclass(frozen=True, kw_only=True)
-class Labelled(ModelSettings):
-    """A plain module, written from the documentation alone."""
-
-    task: ClassVar[str] = "denoise images"
-    example: ClassVar[tuple[tuple[int, ...], int]] = ((1, 2, 4), 2)
-
-    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
-        return LabelledNetwork(shape[0], math.prod(shape[1:]))
-
-    @property
-    def title(self) -> str:
-        return "labelled"
+class Unbounded(EDM):
+    def sigma_range(self) -> None:  # type: ignore[override]
+        return None
 
 
-class SquareNetwork(LabelledNetwork):
-    """Works for batches of training alone: 6, 8 and 32 rows."""
+class Entangled(EDM):
+    """Rows of a batch are denoised together."""
 
-    def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
-        assert len(x) % 2 == 0, "odd batch"
-        return super().forward(x, noise_label)
+    def denoiser(self, network: Network) -> Denoiser:
+        denoise = EDM.denoiser(self, network)
+        return lambda y, sigma: denoise(y, sigma) + y.mean(dim=0)
 
-
-class OnlyTraining(Labelled):
-    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
-        return SquareNetwork(shape[0], math.prod(shape[1:]))
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return self.denoising_step(EDM.denoiser(self, network), state, level)
 
 
-class BareModule(Labelled):
-    """Builds a torch module that lacks what training asks of a network."""
+class Rising(EDM):
+    def sampler_sigmas(self) -> Tensor:
+        return EDM.sampler_sigmas(self).flip(0)
 
-    def build(self, shape: tuple[int, ...], symbols: int) -> nn.Module:  # type: ignore[override]
-        return nn.Linear(1, 1)
+    def check(self) -> None: ...
 
-
-@pytest.mark.parametrize("name", [name for name, cls in OBJECTIVES.items() if cls.task == "denoise images"])
-def test_samplers_give_one_noise_label_per_row(name: str) -> None:
-    objective = OBJECTIVES.create(name)
-    network = Labelled().build((1, 2, 4), 2)
-    noise = objective.draw_noise(5, (1, 2, 4), torch.Generator().manual_seed(0))
-    assert sample(objective, network, noise).shape == (5, 1, 2, 4)
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return state
 
 
-@pytest.mark.parametrize("name", [name for name, cls in OBJECTIVES.items() if cls.task == "restore tokens"])
-def test_samplers_of_tokens_give_one_noise_per_row(name: str) -> None:
-    objective = OBJECTIVES.create(name).fitted(3)
-    seen: set[tuple[int, ...]] = set()
+class OtherStep(EDM):
+    """Steps by the denoiser are shorter than those of the sampler."""
 
-    def network(tokens: Tensor, noise: Tensor) -> Tensor:
-        seen.add(tuple(noise.shape))
-        return torch.zeros(*tokens.shape, 3)
+    def denoising_step(self, denoiser: Denoiser, state: Tensor, level: int) -> Tensor:
+        return (state + EDM.denoising_step(self, denoiser, state, level)) / 2
 
-    sample(objective, network, objective.draw_noise(5, (4,), torch.Generator().manual_seed(0)))
-    assert seen == {(5,)}
+    def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
+        return EDM.denoising_step(self, self.denoiser(network), state, level)
 
 
-def test_check_model_samples_too() -> None:
-    check_model(Labelled(), (1, 2, 4), 2, EDM())
-    with pytest.raises(AssertionError, match="odd batch"):
-        check_model(OnlyTraining(), (1, 2, 4), 2, EDM())
-    with pytest.raises(AssertionError, match="must return a Network"):
-        check_model(BareModule(), (1, 2, 4), 2, EDM())
+class Elsewhere(FixedNoise):
+    def sigma_range(self) -> tuple[float, float]:
+        return 2.0, 1.0
 
 
-@pytest.mark.parametrize("model", ["dit", "unet1d", "gpt_full"])
-def test_a_label_that_all_rows_share_is_embedded_once(model: str) -> None:
-    settings = models.create(model, width=16, **({} if model == "unet1d" else {"depth": 1, "heads": 2}))
-    network = randomised(settings, (1, 2, 4) if model == "dit" else (8,), 3)
-    x = torch.randn(6, 1, 2, 4) if model == "dit" else torch.randint(3, (6, 8))
-    label = torch.tensor([0.3])
-    assert torch.equal(network(x, label.expand(6)), network(x, label))  # bit for bit: the same work
-    assert torch.allclose(network(x, label.repeat(6)), network(x, label), atol=1e-5)
+class Foresight(Autoregressive):
+    """The loss of every token knows the last one."""
+
+    def token_losses(self, network: Network, clean: Tensor) -> Tensor:
+        return super().token_losses(network, clean) + clean[:, -1:]
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (Promised(sampler_steps=3), "denoiser must not return None"),
+        (Unbounded(sampler_steps=3), "sigma_range must be given"),
+        (Entangled(sampler_steps=3), "depend on its neighbours"),
+        (Rising(sampler_steps=3), "fall to 0"),
+        (OtherStep(sampler_steps=3), "what reverse_step does"),
+        (Elsewhere(sampler_steps=3), "the smaller first"),
+        (Foresight(), "tokens behind it"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Objective) else "",
+)
+def test_broken_capabilities_fail_with_the_reason(objective: Objective, words: str) -> None:
+    tokens = objective.kind == "tokens"
+    model = models.create("gpt" if tokens else "dit", width=16, depth=1, heads=2)
+    with pytest.raises(AssertionError, match=words):
+        check_objective(objective, model, (6,) if tokens else (1, 2, 3), 2)
+
+
+def test_an_objective_offers_what_it_overrides() -> None:
+    offered = {
+        name: {kind.__name__ for kind in (EDM, FixedNoise, Autoregressive) if kind.offers(name)}
+        for name in get_args(Capability)
+    }
+    assert offered == {
+        "denoiser": {"EDM", "FixedNoise"},
+        "sampler_sigmas": {"EDM"},
+        "token_losses": {"Autoregressive"},
+        "predictions": {"Autoregressive"},
+    }

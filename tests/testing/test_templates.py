@@ -20,13 +20,14 @@ from twoclocks.dissection import VIEWS
 from twoclocks.evaluation import METRICS
 from twoclocks.models import MODELS
 from twoclocks.objectives import OBJECTIVES
+from twoclocks.report.drawings import DRAWINGS
 from twoclocks.report.listing import read_template, template_paths
 from twoclocks.rules import RULES
 from twoclocks.runs import Run, load_run, load_settings, run
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
 from twoclocks.testing import check_metric, check_model, check_objective, check_rule, check_view
 
-REGISTRIES = (RULES, MODELS, OBJECTIVES, ENCODINGS, VIEWS, METRICS)
+REGISTRIES = (RULES, MODELS, OBJECTIVES, ENCODINGS, VIEWS, METRICS, DRAWINGS)
 TINY = [
     *("--training.steps", "12", "--training.batch", "8", "--evaluation.samples", "200", "--evaluation.first", "3"),
     *("--evaluation.evaluations", "4", "--evaluation.loss_rows", "16", "--model.width", "16"),
@@ -125,7 +126,8 @@ def test_view_template_obeys_its_contract(tmp_path: Path, tiny_gpt: Run, capsys:
     assert main([*words, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["views"]["distinct"]["steps"] == [0, 5, 20, 40, 60]
-    assert "different from each other" in Path(printed["report"]).read_text(encoding="utf-8")
+    page = Path(printed["report"]).read_text(encoding="utf-8")
+    assert "different from each other" in page and "Different samples" in page  # the sentence, and the drawing
 
 
 def test_all_templates_train_together_through_the_command(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

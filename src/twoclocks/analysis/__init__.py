@@ -1,4 +1,4 @@
-"""Many runs together: laws over sizes, batches, forecasts, phase diagrams, twins on disjoint data."""
+"""Analyse many runs together: laws over sizes and batches, forecasts, phase diagrams, twins on disjoint data."""
 
 from twoclocks.analysis.batches import BatchLaw, batch_law
 from twoclocks.analysis.forecasts import Judgement, forecast_running, forecast_sizes

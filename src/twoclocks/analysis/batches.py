@@ -1,4 +1,4 @@
-"""Does memory follow steps or samples seen? Runs that differ in their batch alone, and the power that they show."""
+"""How τ depends on the batch size: a power law over runs that differ in their batch alone."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.core.errors import UserError
 from twoclocks.runs.load import Run
 
-FEWEST = 3  # batches that show a power
-AROUND = 0.25  # of −1 or 0, within which the whole interval must lie
+FEWEST = 3  # batch sizes needed for a power law
+AROUND = 0.25  # the whole interval must lie within this distance of −1 or 0
 
 Answer = Literal["samples", "steps", "neither"]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The power of the batch between two neighbouring batches, as far as the intervals of their onsets tell."""
+    """Bounds of the local power between two neighbouring batch sizes, from the intervals of their onsets."""
 
     batches: tuple[int, int]
     low: float
@@ -46,7 +46,7 @@ class BatchLaw:
 
     @property
     def answer(self) -> Answer:
-        """−1: memory follows samples seen, steps·batch/N (P1). 0: it follows steps (P2)."""
+        """Which quantity sets τ: samples seen, steps·batch/N (power −1, P1), or steps (power 0, P2)."""
         low, high = self.collapse.batch_power_ci
         if low >= -1 - AROUND and high <= -1 + AROUND:
             return "samples"
@@ -54,7 +54,7 @@ class BatchLaw:
 
     @property
     def paces(self) -> list[Pace]:
-        """Between neighbours that both were seen: a power that changes with the batch is no power law."""
+        """Local powers between neighbouring batch sizes with observed onsets; under a power law they are equal."""
         seen = [pair for pair in zip(self.batches, self.onsets, strict=True) if pair[1].status == "observed"]
         found = []
         for (first, early), (second, late) in pairwise(seen):
@@ -64,16 +64,17 @@ class BatchLaw:
         return found
 
     def sentence(self) -> str:
+        """The power with its interval, and what it means."""
         low, high = self.collapse.batch_power_ci
-        told = f"{NAMES[self.clock]} ∝ batch^{self.collapse.batch_power:z.2f} (95%: {low:z.2f} to {high:z.2f})"
+        power = f"{NAMES[self.clock]} ∝ batch^{self.collapse.batch_power:z.2f} (95%: {low:z.2f} to {high:z.2f})"
         answer = {
-            "samples": "it follows samples seen, steps·batch/N, as P1 says",
-            "steps": "it follows steps, whatever the batch, as P2 says",
-            "neither": "neither samples seen (−1, P1) nor steps alone (0, P2)",
+            "samples": "it depends on samples seen, steps·batch/N, as in P1",
+            "steps": "it depends on steps, whatever the batch, as in P2",
+            "neither": "it depends neither on samples seen alone (−1, P1) nor on steps alone (0, P2)",
         }[self.answer]
         paces = self.paces
-        slow = f"; the power is {paces[0]}, and {paces[-1]}" if len(paces) > 1 else ""
-        return f"{told}: {answer}{slow}"
+        local = f"; the local power is {paces[0]}, and {paces[-1]}" if len(paces) > 1 else ""
+        return f"{power}: {answer}{local}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -87,7 +88,7 @@ class BatchLaw:
 
 
 def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem") -> BatchLaw:
-    """The law of runs that differ in their batch, and besides in seeds and length only."""
+    """The law of runs that differ in batch, seeds and length only."""
     points, _ = read_points(runs, clock)
     settings = [point.run.settings for point in points]
     kinds = set(group_labels(settings, besides={"training.batch"}))
@@ -96,14 +97,14 @@ def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem") -> BatchLaw:
     points = sorted(points, key=lambda point: point.batch)
     batches, onsets = [point.batch for point in points], [point.onset for point in points]
     if len(set(batches)) < FEWEST:
-        raise UserError(f"training.batch: {sorted(set(batches))} show no power; give at least {FEWEST} batches")
+        raise UserError(f"training.batch: {sorted(set(batches))} are too few for a power law; give at least {FEWEST}")
     found = collapse([point.n for point in points], batches, onsets)
     first = points[0]
     return BatchLaw(clock, first.run.settings.name, first.n, tuple(batches), tuple(onsets), found)
 
 
 def batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> list[BatchLaw]:
-    """One for every set of runs that differ in nothing but their batch, where there are enough."""
+    """One law per set of runs that differ in nothing but their batch, where there are enough."""
     labels = group_labels([run.settings for run in runs], besides={"training.batch"})
     groups: dict[tuple[str, int], list[Run]] = {}
     for run, label in zip(runs, labels, strict=True):
@@ -114,5 +115,5 @@ def batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> list[BatchLaw]:
             try:
                 found.append(batch_law(members, clock))
             except UserError:
-                continue  # no clock struck: there is nothing to draw
+                continue  # no onset was observed: there is nothing to draw
     return found

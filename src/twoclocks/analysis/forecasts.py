@@ -1,4 +1,4 @@
-"""Forecasts of τ_mem and how good they would have been on runs whose answer is known."""
+"""Forecasts of τ_mem, and how good such forecasts are on runs whose τ_mem is known."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from twoclocks.clocks.series import Series
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.runs.load import Run
 
-EARLY = 4.0  # a run's forecasts are judged from this factor before τ_mem on
+EARLY = 4.0  # forecasts of a pilot are evaluated from step τ_mem / EARLY on
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Forecasts of known answers: how many held them, and by which factor the medians missed."""
+    """How good forecasts of known onsets are: how many intervals contain them, and how far the medians are off."""
 
-    how: str
-    runs: int  # whose answer is known
-    tried: int  # forecasts made of them; those of one run are not independent
-    held: int
-    bounded: int  # of those tried, with an upper end
+    how: str  # the procedure, in words
+    runs: int  # whose onset is known
+    tried: int  # forecasts made for them; those of one run are not independent
+    held: int  # of them, whose interval contains the onset
+    bounded: int  # of them, with a finite upper end
     median_factor: float | None  # typical ratio between a bounded forecast's median and the truth, at least 1
 
     def __str__(self) -> str:
         if not self.tried:
-            return f"{self.how}: none could be tried"
-        share = f"{self.held} of {self.tried} intervals over {self.runs} runs held the truth"
+            return f"{self.how}: no forecast could be tested"
+        share = f"{self.held} of {self.tried} intervals over {self.runs} runs contain the true onset"
         if self.median_factor is None:
-            return f"{self.how}: {share}; none had an upper end"
+            return f"{self.how}: {share}; none has an upper end"
         off = f"their medians are off by a factor of {self.median_factor:.2f}"
-        return f"{self.how}: {share}; {self.bounded} had an upper end, {off}"
+        return f"{self.how}: {share}; {self.bounded} have an upper end, {off}"
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def judge(how: str, pairs: Sequence[tuple[Forecast, Onset]]) -> Judgement:
-    """A forecast holds an onset if its interval meets that of the onset.
+    """Compare forecasts with onsets; a forecast holds if its interval overlaps that of the onset.
 
-    An onset that was not seen counts only where it contradicts the forecast: it cannot confirm one.
+    An onset that was not observed counts only where it contradicts the forecast, since it cannot confirm one.
     """
     pairs = [(one, truth) for one, truth in pairs if truth.seen or one.high < truth.lower]
     held = sum(one.low <= truth.upper and one.high >= truth.lower for one, truth in pairs)
@@ -58,7 +58,7 @@ def judge(how: str, pairs: Sequence[tuple[Forecast, Onset]]) -> Judgement:
 
 
 def forecast_sizes(runs: Sequence[Run], sizes: Sequence[int]) -> tuple[list[Forecast], Judgement]:
-    """τ_mem at other training-set sizes from these pilots; judged by leaving out each size in turn."""
+    """τ_mem at other training-set sizes from these pilots; evaluated by leaving out each size in turn."""
     if any(n < 2 for n in sizes):
         raise SettingError("--n", min(sizes), "use numbers of training samples, at least 2")
     points, _ = read_points(runs, "tau_mem")
@@ -72,20 +72,21 @@ def forecast_sizes(runs: Sequence[Run], sizes: Sequence[int]) -> tuple[list[Fore
         try:
             pairs += judged_size(rest, [point for point in points if point.n == left_out])
         except UserError:
-            continue  # what is left does not fix a law
+            continue  # too few points are left for a law
     return [forecast_size(law, n) for n in sizes], judge("leaving out each size in turn", pairs)
 
 
 def judged_size(rest: Sequence[Point], left_out: Sequence[Point]) -> list[tuple[Forecast, Onset]]:
+    """Forecasts of the points that were left out from a law of the rest, each with its onset."""
     sizes, onsets = [point.n for point in rest], [point.onset for point in rest]
     law = fit_checked(sizes, onsets, "log-normal", check_points(sizes, onsets, least=3))
     return [(forecast_size(law, point.n), point.onset) for point in left_out]
 
 
 def forecast_running(run: Run, pilots: Sequence[Run]) -> tuple[Forecast, Judgement]:
-    """τ_mem of a run from its own curve so far; pilots tell how the loss gap foretells it, and how to trust that.
+    """τ_mem of a run from its own curve so far; pilots show how well the loss gap predicts it.
 
-    Judged by leaving out each pilot in turn: at its evaluations from τ/4 to τ its forecast is compared with what came.
+    Evaluated by leaving out each pilot in turn: forecasts at its evaluations from τ/4 to τ are compared with its onset.
     """
     memory = run.clocks(changes=False).memory
     if memory.seen:
@@ -100,6 +101,7 @@ def forecast_running(run: Run, pilots: Sequence[Run]) -> tuple[Forecast, Judgeme
 
 
 def gap_and_memory(run: Run) -> tuple[Onset, Onset] | None:
+    """τ_gap and τ_mem of a run, where both are known."""
     clocks = run.clocks(changes=False)
     if clocks.gap is None or clocks.gap.estimate is None or clocks.memory.estimate is None:
         return None
@@ -107,7 +109,7 @@ def gap_and_memory(run: Run) -> tuple[Onset, Onset] | None:
 
 
 def forecast_series(run: Run, series: Series, pilots: Sequence[tuple[Onset, Onset]]) -> Forecast:
-    """With the run's thresholds; the gap is used where at least three pilots tell what it means."""
+    """Forecast τ_mem from a series with the run's thresholds; the gap is used with at least three pilots."""
     settings = run.settings.clocks
     prior: tuple[Prior, str] | None = None
     gap = settings.gap_onset(series)
@@ -118,23 +120,23 @@ def forecast_series(run: Run, series: Series, pilots: Sequence[tuple[Onset, Onse
 
 
 def replayed(run: Run, others: Sequence[tuple[Onset, Onset]]) -> list[tuple[Forecast, Onset]]:
-    """What would have been foretold at each evaluation shortly before memory began, and when it did."""
+    """The forecasts at the evaluations shortly before memory began, each with the onset that was observed."""
     series = run.series()
     truth = run.clocks(changes=False).memory
     if truth.estimate is None:
         return []
     steps = np.asarray(series.steps, dtype=np.float64)
-    moments = np.flatnonzero((steps >= truth.estimate / EARLY) & (steps < truth.lower))
-    return [(forecast_series(run, begun(series, int(last) + 1), others), truth) for last in moments]
+    evaluations = np.flatnonzero((steps >= truth.estimate / EARLY) & (steps < truth.lower))
+    return [(forecast_series(run, first_part(series, int(last) + 1), others), truth) for last in evaluations]
 
 
-def begun(series: Series, looks: int) -> Series:
-    """The first looks of a series."""
+def first_part(series: Series, count: int) -> Series:
+    """The first ``count`` evaluations of a series."""
     gaps, errors = series.gaps, series.gap_errors
     return Series(
-        steps=series.steps[:looks],
-        trials=series.trials[:looks],
-        copied=series.copied[:looks],
-        gaps=None if gaps is None else gaps[:looks],
-        gap_errors=None if errors is None else errors[:looks],
+        steps=series.steps[:count],
+        trials=series.trials[:count],
+        copied=series.copied[:count],
+        gaps=None if gaps is None else gaps[:count],
+        gap_errors=None if errors is None else errors[:count],
     )

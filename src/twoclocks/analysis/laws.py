@@ -1,9 +1,9 @@
-"""Laws over many runs: one fit of all, one a group, and how much the answer depends on what was chosen."""
+"""Laws τ = a·N^α over many runs: one fit of all, one per group, and fits with other assumptions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -48,7 +48,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Fit:
-    """One row of the table: a law, or the reason why there is none."""
+    """A law, or the reason why there is none."""
 
     label: str
     law: Law | None
@@ -60,7 +60,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Laws:
-    """All that several runs say together about one clock."""
+    """All fits of one clock over several runs."""
 
     clock: Clock
     points: tuple[Point, ...]
@@ -69,7 +69,7 @@ class Laws:
     sensitivity: tuple[Fit, ...]  # the pooled fit, with another family or another threshold
     collapse: Collapse | str  # or the reason why there is none
     seeds: Mapping[str, VarianceSplit]  # by group and size, where seeds are crossed
-    left_out: tuple[str, ...]  # runs that the law must not count, each with the reason
+    left_out: tuple[str, ...]  # runs that were excluded, each with the reason
 
     @property
     def rows(self) -> list[Fit]:
@@ -90,7 +90,7 @@ class Laws:
 
 
 def fit_runs(runs: Sequence[Run], clock: Clock = "tau_mem", threshold: float | None = None) -> Laws:
-    """The laws of a clock; ``threshold`` reads all runs with this one in place of their own."""
+    """Fit the laws of a clock; ``threshold`` replaces the threshold of every run."""
     if clock not in get_args(Clock):
         raise UnknownNameError("clock", clock, get_args(Clock))
     points, left_out = read_points(runs, clock, threshold)
@@ -110,7 +110,7 @@ def fit_runs(runs: Sequence[Run], clock: Clock = "tau_mem", threshold: float | N
 
 
 def collapse_of(points: Sequence[Point]) -> Collapse | str:
-    """Steps or samples seen, over runs that differ in their batch; or why that cannot be said."""
+    """Whether τ depends on steps or on samples seen, over runs that differ in batch; or why this is not known."""
     kinds = group_labels([point.run.settings for point in points], besides={"training.batch"})
     if len(set(kinds)) > 1:
         return f"runs differ in more than size and batch ({'; '.join(dict.fromkeys(kinds))}); compare them apart"
@@ -125,6 +125,7 @@ def law_of(points: Sequence[Point], family: Family = "log-normal") -> Law:
 
 
 def attempt(label: str, points: Sequence[Point], family: Family = "log-normal") -> Fit:
+    """The law of these points, or the reason why there is none."""
     try:
         return Fit(label, law_of(points, family))
     except UserError as error:
@@ -132,13 +133,13 @@ def attempt(label: str, points: Sequence[Point], family: Family = "log-normal") 
 
 
 def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, points: Sequence[Point]) -> list[Fit]:
-    """The pooled fit if onsets were Weibull, and at other thresholds."""
+    """The pooled fit with Weibull scatter, and with other thresholds."""
     rows = [attempt("all runs, Weibull", points, "Weibull")]
     chosen = {threshold if threshold is not None else getattr(run.settings.clocks, FIELDS[clock]) for run in runs}
     if len(chosen) != 1:
         return rows
     (base,) = chosen
-    # Validity is compared by what is missing to 1, copies and gaps by what they are.
+    # A validity threshold is scaled by its distance to 1, those of copies and gaps directly.
     others = [1 - (1 - base) * f for f in FACTORS] if clock == "tau_rule" else [base * f for f in FACTORS]
     for other in others:
         if clock == "tau_gap" or 0 < other < 1:
@@ -150,7 +151,7 @@ def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, poin
 
 
 def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = None) -> tuple[list[Point], list[str]]:
-    """One point a run, and why others have none."""
+    """One point per run, and the reasons why other runs have none."""
     if not runs:
         raise UserError("runs: there are none; give run directories")
     points, left_out = [], []
@@ -160,7 +161,7 @@ def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = Non
         if reason is None:
             clocks = clocks_at(run, clock, threshold)
             if clock == "tau_rule" and clocks.learned_by_memory:
-                reason = "samples became valid as copies, which is no rule learned"
+                reason = "its samples became valid as copies, so the rule was not learned"
             else:
                 points.append(Point(run, chosen_onset(clocks, clock, run), label))
         if reason is not None:
@@ -179,28 +180,29 @@ def clocks_at(run: Run, clock: Clock, threshold: float | None) -> Clocks:
 
 
 def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:
-    """Why a run must not count beside the others, if so."""
+    """Why a run must be excluded, or None."""
     origin = run.manifest.get("forked_from")
     if origin is not None and Path(origin["path"]).name in origins:  # forks lie beside what they come from
-        return "it is a fork of another one here, and shares its measurements"
+        return "it is a fork of another run here, and shares its measurements"
     status = run.status
     if clock != "tau_rule" and "stopped_at" in status and run.settings.clocks.stop == "caution":
-        return "it was stopped because copies rose, which is no plain end: it would bias the law"
+        return "it was stopped because copies rose, which would bias the law"
     return None if any(True for _ in run.directory.metrics()) else "it holds no evaluation"
 
 
 def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
+    """The onset of the named clock."""
     if clock == "tau_gap":
         if clocks.gap is None:
             raise UserError(
-                f"{run.path}: the loss gap was not measured (the training set is all there is); leave it out"
+                f"{run.path}: the loss gap was not measured (there are no held-out samples); leave this run out"
             )
         return clocks.gap
     return clocks.memory if clock == "tau_mem" else clocks.rule
 
 
 def group_labels(settings: Sequence[Any], besides: Collection[str] = ()) -> list[str]:
-    """What sets runs apart besides size, seeds and length, in words; "all runs" where nothing does."""
+    """The settings in which runs differ besides size, seeds and length, in words; "all runs" without any."""
     tables = [
         {key: value for key, value in flat(to_mapping(one)).items() if not free(key) and key not in besides}
         for one in settings
@@ -211,6 +213,7 @@ def group_labels(settings: Sequence[Any], besides: Collection[str] = ()) -> list
 
 
 def free(key: str) -> bool:
+    """Whether a setting may differ between the runs of one law."""
     return key in VARIES_IN_A_LAW or key.startswith(("evaluation.", "clocks."))
 
 
@@ -225,22 +228,5 @@ def crossed_seeds(points: Sequence[Point]) -> dict[str, VarianceSplit]:
             name = f"N = {n:,}" if label == "all runs" else f"{label}, N = {n:,}"
             found[name] = variance_split([a for a, _ in seeds], [b for _, b in seeds], values)
         except UserError:
-            continue  # not crossed, or a clock not observed: there is nothing to split
+            continue  # seeds are not crossed, or an onset was not observed
     return found
-
-
-def law_rows(laws: Laws) -> list[dict[str, str]]:
-    """The fits as a table of text."""
-    number: Callable[[float], str] = "{:.3g}".format
-    rows = []
-    for row in laws.rows:
-        law = row.law
-        if law is None:
-            rows.append({"runs": row.label, "a": "", "α": "", "95%": "", "R²": "", "scatter": "", "points": row.reason})
-            continue
-        low, high = (f"{end:.2f}" for end in law.alpha_ci)
-        censored = f" ({law.censored} censored)" if law.censored else ""
-        explained = "" if law.r_squared is None else f"{law.r_squared:.2f}"
-        words = {"runs": row.label, "a": number(law.a), "α": f"{law.alpha:.2f}", "95%": f"{low} to {high}"}
-        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points}{censored}"})
-    return rows

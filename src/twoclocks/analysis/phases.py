@@ -1,4 +1,4 @@
-"""Phases of training, over runs of several sizes: nothing yet, parts of the rule, the rule, copies (P2 Fig. 6)."""
+"""Phases of training over runs of several sizes: nothing yet, parts of the rule, the rule, copies (P2 Fig. 6)."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Name = Literal["nothing yet", "partial generalization", "generalization", "memor
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps during which a run is surely in one phase; "not certain" is what lies between two of them."""
+    """Steps during which a run is in one phase; "not certain" where the intervals of the clocks leave it open."""
 
     name: Name
     begin: float
     end: float
     learned: tuple[str, ...] = ()  # parts of the rule, while it is not learned as a whole
-    perhaps: tuple[str, ...] = ()  # parts besides that may have been learned by then
+    perhaps: tuple[str, ...] = ()  # other parts that may have been learned
 
 
 @dataclass(frozen=True)
 class RunPhases:
-    """One run from its first to its last evaluation."""
+    """The phases of one run from its first to its last evaluation."""
 
     path: str
     n: int
     seeds: str  # in words
-    group: str  # what sets it apart besides size and seeds
+    group: str  # settings besides size and seeds in which runs differ
     steps: tuple[float, float]  # of the first evaluation on a logarithmic axis, and of the last
-    clocks: Clocks  # whose parts are empty where a rule has one kind only: they are then the rule
+    clocks: Clocks  # without parts where a rule has a single kind, which is then the rule itself
     phases: tuple[Phase, ...]
 
     @property
     def boundaries(self) -> dict[str, Onset]:
-        """When each phase begins; a rule that came as copies has no beginning."""
+        """When each phase begins; generalization has no beginning where samples became valid as copies."""
         found = {"memorization": self.clocks.memory}
         if not self.clocks.learned_by_memory:
             found["generalization"] = self.clocks.rule
@@ -54,7 +54,7 @@ class RunPhases:
         return found
 
     def parts_learned(self, by_copying: bool = False) -> tuple[str, ...]:
-        """Parts that were surely learned before memory began; or surely after."""
+        """Parts learned before memory began; with ``by_copying``, parts learned after."""
         memory = self.clocks.memory
         if by_copying:
             return tuple(k for k, part in self.clocks.parts.items() if part.seen and part.lower >= memory.upper)
@@ -62,7 +62,7 @@ class RunPhases:
 
     @property
     def width(self) -> float | None:
-        """log10 of τ_mem/τ_rule where the window is open; the least that it can be where an end is not known."""
+        """log10 of τ_mem/τ_rule where the window is open; a lower bound where an end is not known."""
         rule, memory = self.clocks.rule, self.clocks.memory
         if self.clocks.verdict != "open" or not rule.upper:
             return None
@@ -76,23 +76,23 @@ class RunPhases:
         return self.clocks.rule.estimate is None or self.clocks.memory.estimate is None
 
     def sentence(self, seeds: bool = False) -> str:
-        """Such as ``N = 4,096: window from step 1,200 to step 9,000 (τ_rule 900–1,200, τ_mem 9,000–9,800)``."""
+        """The result, such as ``N = 4,096: window from step 1,200 to step 9,000 (τ_rule 900–1,200, τ_mem …)``."""
         rule, memory, window = self.clocks.rule, self.clocks.memory, self.clocks.window
         parts = self.parts_learned()
         before = f"; {listed(parts)} learned before that" if parts else ""
         if window is not None:
             until = f"to step {window[1]:,.0f}" if memory.seen else f"at least to step {memory.lower:,.0f}"
-            said = f"window from step {window[0]:,.0f} {until} (τ_rule {rule}, τ_mem {memory})"
+            result = f"window from step {window[0]:,.0f} {until} (τ_rule {rule}, τ_mem {memory})"
         elif self.clocks.verdict == "empty":
-            said = f"copies (step {memory}) before the rule{before}"
+            result = f"copies (step {memory}) before the rule{before}"
             late = self.parts_learned(by_copying=True)
-            said += f"; {listed(late)} came as copies only" if late and not rule.seen else ""
-            said += "; samples became valid later, as copies only" if rule.seen else f"; the rule {rule}"
+            result += f"; {listed(late)} came as copies only" if late and not rule.seen else ""
+            result += "; samples became valid later, as copies only" if rule.seen else f"; the rule {rule}"
         elif not rule.seen and not memory.seen:
-            said = f"neither the rule ({rule}) nor copies ({memory}){before}"
+            result = f"neither the rule ({rule}) nor copies ({memory}){before}"
         else:
-            said = f"whether the rule ({rule}) came before copies ({memory}) is not certain{before}"
-        return f"N = {self.n:,}{f' ({self.seeds})' if seeds else ''}: {said}."
+            result = f"whether the rule ({rule}) came before copies ({memory}) is not certain{before}"
+        return f"N = {self.n:,}{f' ({self.seeds})' if seeds else ''}: {result}."
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -117,7 +117,7 @@ class Cell:
 
     group: str
     n: int
-    verdict: str  # what all of them say, or "mixed"
+    verdict: str  # the verdict of all of them, or "mixed"
     runs: int
     open: int  # of them
     width: float | None  # median of log10 τ_mem/τ_rule over those that are open
@@ -126,7 +126,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class PhaseDiagram:
-    """What runs of several sizes say together."""
+    """The phases of runs of several sizes."""
 
     runs: tuple[RunPhases, ...]  # by group, then size
     left_out: tuple[str, ...]  # each with the reason
@@ -144,7 +144,7 @@ class PhaseDiagram:
 
     @property
     def several_sizes(self) -> bool:
-        """Whether some runs differ in their size and in nothing else that counts."""
+        """Whether some group has runs of more than one size."""
         return any(len({run.n for run in self.of(group)}) > 1 for group in self.groups)
 
     def cells(self) -> list[Cell]:
@@ -178,6 +178,7 @@ def phase_diagram(runs: Sequence[Run]) -> PhaseDiagram:
 
 
 def run_phases(run: Run, group: str) -> RunPhases:
+    """The phases of one run."""
     series = run.series()
     clocks = run.clocks(changes=False)
     several = clocks.parts if len(clocks.parts) > 1 else {}
@@ -190,7 +191,7 @@ def run_phases(run: Run, group: str) -> RunPhases:
 
 
 def phases_between(clocks: Clocks, first: float, last: float) -> tuple[Phase, ...]:
-    """What is sure between all neighbouring ends of intervals; neighbours that say the same are one phase."""
+    """The phase between all neighbouring ends of intervals; equal neighbours are joined."""
     onsets = [clocks.rule, clocks.memory, *clocks.parts.values()]
     ends = {end for onset in onsets for end in (onset.lower, onset.upper) if first < end < last}
     found: list[Phase] = []
@@ -203,7 +204,7 @@ def phases_between(clocks: Clocks, first: float, last: float) -> tuple[Phase, ..
 
 
 def state(clocks: Clocks, begin: float, end: float) -> Phase:
-    """What is sure of all steps between two; no interval of an onset begins or ends between them."""
+    """The phase from ``begin`` to ``end``, between which no interval of an onset begins or ends."""
     if clocks.memory.upper <= begin:
         return Phase("memorization", begin, end)
     if clocks.memory.lower < end:
@@ -220,7 +221,7 @@ def state(clocks: Clocks, begin: float, end: float) -> Phase:
 
 
 def earliest(onsets: Sequence[Onset]) -> Onset:
-    """The first of several onsets: it lies between the smallest of their lower and of their upper ends."""
+    """The first of several onsets; its interval goes from the smallest lower to the smallest upper end."""
     lower, upper = min(one.lower for one in onsets), min(one.upper for one in onsets)
     if math.isinf(upper):
         return Onset(lower, upper, "right-censored", definition="first part learned")
@@ -228,6 +229,7 @@ def earliest(onsets: Sequence[Onset]) -> Onset:
 
 
 def cell_of(runs: Sequence[RunPhases]) -> Cell:
+    """Summarise runs of one group and size."""
     verdicts = {run.clocks.verdict for run in runs}
     open_ones = [run for run in runs if run.width is not None]
     return Cell(

@@ -1,4 +1,4 @@
-"""Twins: two trainings that differ in nothing but their data, which is disjoint, moment by moment (P2 §3.1, §4.4)."""
+"""Compare twins: two runs that differ only in their data, which is disjoint, step by step (P2 §3.1, §4.4)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ import torch
 from torch import Tensor
 
 from twoclocks.analysis.agreement import agreement_of, cosines, hellinger, identical
-from twoclocks.analysis.twins_info import TwinsInfo, shared_window
+from twoclocks.analysis.twins_info import TwinsInfo, shared_times
 from twoclocks.core.config import machine_settings
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
-from twoclocks.data.encodings import ImageEncoding
 from twoclocks.data.sets import draw_unique, training_set
 from twoclocks.dissection.cache import Cache, code_of_package
 from twoclocks.dissection.execution import Report
 from twoclocks.dissection.subject import CheckpointError, RunSubject, Subject, finite, usable
 from twoclocks.dissection.view import Arrays
-from twoclocks.objectives.base import Objective
 from twoclocks.runs.execution import named_memory_errors, threads_restored
 from twoclocks.runs.fork import differences
 from twoclocks.runs.load import Run
@@ -33,14 +31,14 @@ from twoclocks.store.checksums import DamagedError
 from twoclocks.store.run_directory import DERIVED
 
 ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
-# What may differ between twins: their data, where they began, and how fast they were computed.
+# What may differ between twins: data, initial weights, and how fast they were computed.
 DATA = {"data.part", "data.seed"}
 VARIES_BETWEEN_TWINS = DATA | machine_settings(RunSettings) | {"training.seed"}
 NAMED = 4  # differences that an error lists
 
 
 class TwinsError(UserError):
-    """Two runs cannot be compared as twins; says what differs, or what is shared."""
+    """Two runs cannot be compared as twins; the message names what differs, or what is shared."""
 
 
 def compare_twins(
@@ -51,21 +49,22 @@ def compare_twins(
     report: Report = lambda done, total, words: None,
     only_remembered: bool = False,
 ) -> TwinsInfo:
-    """Two run directories whose settings differ in data.part or data.seed: when do they begin to differ?
+    """Compare two run directories whose settings differ in data.part or data.seed: when do the models differ?
 
-    Samples are those that both runs kept at every evaluation, decoded to symbols; probabilities of tokens come from
-    kept weights, on ``rows`` valid strings that neither has seen. The latter are remembered in one of the runs;
-    with ``only_remembered`` nothing else is read of the weights.
+    Samples are those that both runs stored at every evaluation, decoded to symbols; probabilities of tokens come from
+    stored weights, on ``rows`` valid strings of neither training set. Measurements of weights are cached in one of the
+    runs; with ``only_remembered`` they are read from there and no weights are loaded.
     """
     check_twins(a.settings, b.settings)
     place = device if device is not None else usable(a.settings.training.device)
     first, second = RunSubject(a, place), RunSubject(b, place)
     keeper = min((a, b), key=lambda run: run.settings.digest())  # the same, whichever is named first
     with threads_restored(), named_memory_errors():
-        return compare(first, second, rows, Cache(keeper.path / DERIVED), report, only_remembered, (a.label, b.label))
+        cache, labels = Cache(keeper.path / DERIVED), (a.label, b.label)
+        return compare_subjects(first, second, rows, cache, report, only_remembered, labels)
 
 
-def compare(
+def compare_subjects(
     a: Subject,
     b: Subject,
     rows: int = ROWS,
@@ -74,28 +73,28 @@ def compare(
     only_remembered: bool = False,
     labels: tuple[str, str] = ("the first", "the second"),
 ) -> TwinsInfo:
-    """Any two subjects, such as oracles in the place of models."""
+    """Compare any two subjects, such as oracles in place of models."""
     check_twins(a.settings, b.settings)
     if rows < 2:
         raise SettingError("rows", rows, "use at least 2 strings")
     notes: list[str] = []
-    looks, clocks, settings = sample_measurements(a, b, notes), (a.clocks, b.clocks), a.settings
-    steps = np.array(list(looks), dtype=np.int64)
-    found = {name: np.stack([look[name] for look in looks.values()]) for name in next(iter(looks.values()))}
+    samples, clocks, settings = sample_measurements(a, b, notes), (a.clocks, b.clocks), a.settings
+    steps = np.array(list(samples), dtype=np.int64)
+    found = {name: np.stack([one[name] for one in samples.values()]) for name in next(iter(samples.values()))}
     near = found["distance"]  # (steps, model, set, rows)
-    shared = shared_window(clocks)
+    shared = shared_times(clocks)
     outputs, strings = None, 0
-    heard = output_measurements(a, b, rows, cache or Cache(None), report, only_remembered, notes)
-    if heard:
-        distance, chance = (np.stack([look[name] for look in heard.values()]) for name in ("distance", "chance"))
-        strings, at = distance.shape[1], np.array(list(heard), dtype=np.int64)
+    measured = output_measurements(a, b, rows, cache or Cache(None), report, only_remembered, notes)
+    if measured:
+        distance, chance = (np.stack([one[name] for one in measured.values()]) for name in ("distance", "chance"))
+        strings, at = distance.shape[1], np.array(list(measured), dtype=np.int64)
         outputs = agreement_of(at, distance, chance.mean(axis=1), shared, settings.clocks)
     return TwinsInfo(
         steps=steps,
         labels=labels,
         n=settings.data.n,
         same_start=a.settings.training.seed == b.settings.training.seed,
-        images=isinstance(a.encoding, ImageEncoding),
+        images=a.encoding.kind == "image",
         clocks=clocks,
         samples=agreement_of(steps, found["apart"], found["chance"][:, 0], shared, settings.clocks),
         same=found["same"].mean(axis=1),
@@ -116,11 +115,10 @@ def check_twins(a: RunSettings, b: RunSettings) -> None:
     """Raise TwinsError unless both differ in their data alone, and share none of it."""
     changed = differences(a, b)
     if wrong := {key: both for key, both in changed.items() if key not in VARIES_BETWEEN_TWINS}:
-        told = [f"{key} is {one} in one and {other} in the other" for key, (one, other) in wrong.items()]
-        more = f", and {len(told) - NAMED} more" if len(told) > NAMED else ""
-        raise TwinsError(
-            f"runs: they are no twins: {', '.join(told[:NAMED])}{more}; train both alike but for data.part"
-        )
+        listed = [f"{key} is {one} in one and {other} in the other" for key, (one, other) in wrong.items()]
+        more = f", and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
+        fix = "train both with the same settings except data.part"
+        raise TwinsError(f"runs: they are no twins: {', '.join(listed[:NAMED])}{more}; {fix}")
     if not DATA & changed.keys():
         fix = "train the second with another one, such as --data.part 1"
         raise TwinsError(f"data.part: both runs have the same training set, part {a.data.part}; {fix}")
@@ -132,7 +130,7 @@ def check_twins(a: RunSettings, b: RunSettings) -> None:
 
 
 def twin_pairs(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """All twins among some runs; crossed seeds would make many pairs, so these began with the same weights."""
+    """All pairs of twins with the same training.seed among some runs; crossed seeds would give too many pairs."""
     found = []
     for a, b in combinations(runs, 2):
         if a.settings.training.seed != b.settings.training.seed:
@@ -146,25 +144,25 @@ def twin_pairs(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
 
 
 def sample_measurements(a: Subject, b: Subject, notes: list[str]) -> dict[int, Arrays]:
-    """What is seen of the samples at every step of which both kept some."""
+    """Compare the samples at every step for which both runs stored some."""
     found = {}
     for step in sorted(set(a.steps("samples")) & set(b.steps("samples"))):
         try:
-            found[step] = sample_look(a, b, step)
+            found[step] = sample_measurement(a, b, step)
         except (CheckpointError, DamagedError) as error:
-            notes.append(f"samples: {error}; this moment is left out")
+            notes.append(f"samples: {error}; this step is left out")
     if not found:
         why = notes[0] if notes else "they have no evaluation in common"
         raise TwinsError(f"runs: there are no samples to compare ({why}); use evaluation.keep_samples of at least 2")
     return found
 
 
-def sample_look(a: Subject, b: Subject, step: int) -> Arrays:
-    """How samples from the same noise differ, and how near they are to both training sets."""
+def sample_measurement(a: Subject, b: Subject, step: int) -> Arrays:
+    """Distances of samples from the same noise to each other and to both training sets."""
     first, second = (subject.judged(step)[0].symbols for subject in (a, b))
     if len(first) < 2:
-        raise CheckpointError(f"step {step:,}: a single sample has nothing to be compared to")
-    cosine, chance = cosines(shown(a, first), shown(a, second))
+        raise CheckpointError(f"step {step:,}: a single sample was stored; at least 2 are needed")
+    cosine, chance = cosines(as_vectors(a, first), as_vectors(a, second))
     same, same_chance = identical(first, second, a.rule.symbols)
     near = [[subject.evaluator.neighbours.distance(rows) for subject in (a, b)] for rows in (first, second)]
     return {
@@ -175,9 +173,9 @@ def sample_look(a: Subject, b: Subject, step: int) -> Arrays:
     }
 
 
-def shown(subject: Subject, symbols: Tensor) -> Tensor:
-    """Symbols as vectors whose cosine is that of the images, or for tokens the part that is equal."""
-    if isinstance(subject.encoding, ImageEncoding):
+def as_vectors(subject: Subject, symbols: Tensor) -> Tensor:
+    """Symbols as vectors whose cosine is that of the images, or for tokens the fraction that is equal."""
+    if subject.encoding.kind == "image":
         return subject.encode(symbols)
     return torch.nn.functional.one_hot(symbols.flatten(1), subject.rule.symbols)
 
@@ -185,12 +183,12 @@ def shown(subject: Subject, symbols: Tensor) -> Tensor:
 def output_measurements(
     a: Subject, b: Subject, rows: int, cache: Cache, report: Report, only_remembered: bool, notes: list[str]
 ) -> dict[int, Arrays]:
-    """What is seen of the outputs at every step of which both kept weights; nothing where they are no probabilities."""
-    if type(a.objective).predictions is Objective.predictions:
+    """Compare the predicted probabilities at every step for which both stored weights; empty without predictions."""
+    if not a.objective.offers("predictions"):
         return {}
     steps = sorted(set(a.steps("weights")) & set(b.steps("weights")))
     keys = {step: key_of(a, b, step, rows) for step in steps}
-    found = {step: look for step, key in keys.items() if (look := cache.get(key)) is not None}
+    found = {step: known for step, key in keys.items() if (known := cache.get(key)) is not None}
     missing = [] if only_remembered else [step for step in steps if step not in found]
     test = unseen(a, b, rows) if missing else None
     if missing and test is None:
@@ -200,18 +198,18 @@ def output_measurements(
         report(done, len(missing), f"outputs at step {step:,}")
         try:
             assert test is not None
-            found[step] = output_look(a, b, step, test)
+            found[step] = output_measurement(a, b, step, test)
             cache.put(keys[step], found[step])
         except (CheckpointError, DamagedError) as error:
-            notes.append(f"outputs: {error}; this moment is left out")
+            notes.append(f"outputs: {error}; this step is left out")
     report(len(missing), len(missing), "")
     return dict(sorted(found.items()))
 
 
 def unseen(a: Subject, b: Subject, rows: int) -> tuple[Tensor, ...] | None:
-    """Valid strings of neither training set, encoded, and their corruption as the loss draws it; None: there are none.
+    """Valid strings of neither training set, encoded, and a corruption as the loss draws it; None: there are none.
 
-    All comes from the evaluation's seed, which twins share, so that no twin is favoured.
+    All is drawn from the evaluation's seed, which twins share, so that the comparison is symmetric.
     """
     room = a.rule.support() - len(a.train) - len(b.train)
     if room < 2:
@@ -223,8 +221,8 @@ def unseen(a: Subject, b: Subject, rows: int) -> tuple[Tensor, ...] | None:
     return tuple(part.to(a.device) for part in (clean, *drawn))
 
 
-def output_look(a: Subject, b: Subject, step: int, test: tuple[Tensor, ...]) -> Arrays:
-    """Hellinger distance of each string, averaged over its tokens; by chance, of pairs of different strings."""
+def output_measurement(a: Subject, b: Subject, step: int, test: tuple[Tensor, ...]) -> Arrays:
+    """Hellinger distance per string, averaged over its tokens, and the chance level from different strings."""
     p, q = (probabilities(subject, step, test) for subject in (a, b))
     unrelated = (hellinger(p, q.roll(1, 0)) + hellinger(q, p.roll(1, 0))) / 2
     found = {"distance": hellinger(p, q), "chance": unrelated}  # (strings, tokens)
@@ -232,19 +230,19 @@ def output_look(a: Subject, b: Subject, step: int, test: tuple[Tensor, ...]) -> 
 
 
 def probabilities(subject: Subject, step: int, test: tuple[Tensor, ...]) -> Tensor:
-    """What a model says of every token (strings, length, symbols)."""
+    """The predicted probabilities of every token (strings, length, symbols)."""
     objective, network = subject.objective, subject.network(step)
 
-    def say(*parts: Tensor) -> Tensor:
-        said = objective.predictions(network, *parts)
-        assert said is not None
-        return said
+    def predict(*parts: Tensor) -> Tensor:
+        found = objective.predictions(network, *parts)
+        assert found is not None  # output_measurements asks the objective first
+        return found
 
-    return finite(subject.in_pieces(say, *test), step)
+    return finite(subject.in_chunks(predict, *test), step)
 
 
 def key_of(a: Subject, b: Subject, step: int, rows: int) -> str | None:
-    """SHA-256 of all that determines a look at the outputs, whichever twin is named first; None: not known."""
+    """Cache key of a comparison of outputs, the same for both orders of the twins; None: not known."""
     origins = [subject.origin("weights", step) for subject in (a, b)]
     if None in origins:
         return None

@@ -80,7 +80,7 @@ def plain_samples(experiment: Experiment) -> Tensor:
 def heun(objective: EDM, network: nn.Module, noise: Tensor) -> Tensor:
     """Karras et al., algorithm 1, without churn."""
     denoise = objective.denoiser(network)
-    sigmas = objective.schedule().to(noise)
+    sigmas = objective.sampler_sigmas().to(noise)
     x = noise * sigmas[0]
     for now, after in itertools.pairwise(sigmas):
         slope = (x - denoise(x, now.expand(len(x)))) / now

@@ -61,6 +61,14 @@ class Encoding(Settings):
         """How far from a symbol another one becomes as near: 1 for ±1. Noise and distances are measured by it."""
         return 1.0
 
+    def codes(self, symbols: int) -> Tensor | None:
+        """The point of each symbol (symbols, channels), float64; None where symbols are not points."""
+        return None
+
+    def scores(self, rule: Arrays, x: Tensor) -> Tensor | None:
+        """How well each symbol matches each entry of x (n, entries, symbols); None where symbols are not points."""
+        return None
+
 
 ENCODINGS: Registry[Encoding] = Registry("encoding", Encoding)
 

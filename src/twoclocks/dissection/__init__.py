@@ -1,4 +1,4 @@
-"""Why the clocks tick: views of a model at many moments of its training, each a measurement that returns plain data."""
+"""Analyse the checkpoints of a run: views that measure each of them and return plain data."""
 
 from twoclocks.core.discovery import import_all
 from twoclocks.dissection import views

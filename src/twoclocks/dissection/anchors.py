@@ -1,4 +1,4 @@
-"""Places around a training sample: valid and unseen, rule-breaking, and the next training sample.
+"""Find arrays near a training sample: valid and unseen, rule-breaking, and the nearest other training sample.
 
 x_b is a valid array outside the training set that differs from the training sample x_a in as few entries as can be
 found; x_c and x_d change one half of those entries each and break the rule. For parity these are P1's: two bits of a
@@ -17,9 +17,9 @@ from torch import Tensor
 from twoclocks.evaluation.copies import Copies
 from twoclocks.rules.base import Rule
 
-POOL = 4096  # valid samples among which a neighbour is looked for where no small change is valid
+POOL = 4096  # valid samples to search for a neighbour where no small change is valid
 CHANGES = 1 << 16  # changes of two entries that are tried
-PIECE = 1 << 12  # of them at once
+CHUNK = 1 << 12  # of them at once
 SPLITS = 64  # ways to halve a change that are tried
 
 
@@ -42,7 +42,7 @@ class Corners:
 
 
 class Surroundings:
-    """Finds what lies around training samples; the same for the same rule and training set."""
+    """Finds neighbours of training samples; the result depends on the rule and the training set alone."""
 
     def __init__(self, rule: Rule, train: Tensor) -> None:
         self.rule, self.train = rule, train
@@ -50,7 +50,7 @@ class Surroundings:
         self.pairs = pair_changes(rule)
 
     def corners(self, row: int) -> Corners | None:
-        """The rectangle of a training row; None where no such neighbour was found."""
+        """The four corners of the rectangle at a training row; None where no such neighbour was found."""
         a = self.train[row]
         for b in self.valid_unseen(a):
             halves = self.broken_halves(a, b)
@@ -59,8 +59,8 @@ class Surroundings:
         return None
 
     def valid_unseen(self, a: Tensor) -> Tensor:
-        """Valid arrays outside the training set, the nearest first: two entries changed, or else any that is drawn."""
-        for changes in self.pairs.split(PIECE):
+        """Valid arrays outside the training set, nearest first: two entries changed, or else random valid samples."""
+        for changes in self.pairs.split(CHUNK):
             near = apply(a, changes, self.rule.symbols)
             near = near[self.rule.is_valid(near) & ~self.copies.found(near)]
             if len(near):
@@ -101,13 +101,13 @@ class Surroundings:
 
 
 def single_changes(rule: Rule) -> Tensor:
-    """All ways to change one entry: (ways, 2, 1) with places and what is added to the symbol there."""
+    """All changes of one entry: (changes, 2, 1), the position and the number added to the symbol there."""
     entries = rule.empty(1).numel()
     return torch.tensor([[[place], [by]] for place in range(entries) for by in range(1, rule.symbols)])
 
 
 def pair_changes(rule: Rule) -> Tensor:
-    """Ways to change two entries, neighbours first: (ways, 2, 2); all of them where they are not too many."""
+    """Changes of two entries, neighbouring positions first: (changes, 2, 2); at most ``CHANGES`` of them."""
     entries, amounts = rule.empty(1).numel(), list(product(range(1, rule.symbols), repeat=2))
     places = sorted(combinations(range(entries), 2), key=lambda pair: (pair[1] - pair[0], pair[0]))
     places = places[: max(1, CHANGES // len(amounts))]
@@ -115,7 +115,7 @@ def pair_changes(rule: Rule) -> Tensor:
 
 
 def apply(a: Tensor, changes: Tensor, symbols: int) -> Tensor:
-    """The array a (*shape) with each of the changes made: (ways, *shape)."""
+    """The array a (*shape) with each of the changes applied: (changes, *shape)."""
     found = a.flatten().repeat(len(changes), 1)
     rows = torch.arange(len(changes))[:, None]
     found[rows, changes[:, 0]] = (found[rows, changes[:, 0]] + changes[:, 1]) % symbols
@@ -123,6 +123,6 @@ def apply(a: Tensor, changes: Tensor, symbols: int) -> Tensor:
 
 
 def swapped(a: Tensor, symbols: int) -> Tensor:
-    """The array with two symbols exchanged, for every two: valid again under every rule that does not name symbols."""
+    """The array with two symbols exchanged, for every pair: still valid under rules that treat symbols alike."""
     found = [torch.where(a == p, q, torch.where(a == q, p, a)) for p, q in combinations(range(symbols), 2)]
     return torch.stack(found) if found else a[None][:0]

@@ -1,4 +1,4 @@
-"""Bands of means: what the mean over a few units would have been with other units."""
+"""Bootstrap bands of means."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from twoclocks.core.seeds import numpy_stream
 
 
 def band(values: Floats, axis: int, low: float, high: float, resamples: int) -> tuple[Floats, Floats]:
-    """Percentiles of the mean over ``axis`` when its units are drawn anew with replacement, ``resamples`` times."""
+    """Percentiles ``low`` and ``high`` of the mean over ``axis``, by bootstrap of its units."""
     moved = np.moveaxis(values, axis, 0)
     units = len(moved)
     drawn = numpy_stream(0, "bootstrap").multinomial(units, np.full(units, 1 / units), size=resamples) / units

@@ -1,4 +1,4 @@
-"""Measurements kept beside the run, each under the hash of all that determines it; what is damaged is measured anew."""
+"""A cache of measurements beside the run, keyed by a hash of all that determines them; damaged entries are ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("twoclocks")
 
 
 class Cache:
-    """A folder of measurements; without a folder nothing is kept."""
+    """A folder of measurements; without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -44,9 +44,9 @@ class Cache:
 
         if not path.is_file() or path.is_symlink():
             return None
-        seal, _, data = files.read(path).partition(b"\n")
+        checksum, _, data = files.read(path).partition(b"\n")
         try:
-            return dict(load(data)) if seal.decode("ascii", "replace") == files.digest(data) else None
+            return dict(load(data)) if checksum.decode("ascii", "replace") == files.digest(data) else None
         except SafetensorError:
             return None
 
@@ -60,17 +60,17 @@ class Cache:
         try:
             files.make_folder(self.folder)
             files.write_atomic(self.folder / f"{key}.measurement", files.digest(data).encode() + b"\n" + data)
-        except DiskError as error:  # a run on a read-only disk can be looked at all the same
-            log.warning(f"{error}; results are not kept")
+        except DiskError as error:  # a run on a read-only disk can still be analysed
+            log.warning(f"{error}; measurements are not stored")
             self.folder = None
 
 
 def key_of(view: View, subject: Subject, step: int | None) -> str | None:
-    """SHA-256 of the view with its measuring settings and code, of the run's settings, and of what it reads at a step.
+    """Cache key of one measurement: SHA-256 of the view's settings and code, the run's settings, and the data it reads.
 
-    ``step`` None: of what does not change with training. None is the answer where the model's origin is unknown.
+    ``step`` None: the key of what does not change with training. Returns None where the origin of the data is unknown.
     """
-    origin = "still" if step is None else subject.origin(view.reads, step)
+    origin = "constants" if step is None else subject.origin(view.reads, step)
     if origin is None:
         return None
     measured = {name: value for name, value in to_mapping(view).items() if name not in view.interprets}
@@ -87,14 +87,14 @@ def key_of(view: View, subject: Subject, step: int | None) -> str | None:
 
 @cache
 def code_of(cls: type) -> str:
-    """SHA-256 of the file in which a view stands, which may be another package's."""
+    """SHA-256 of the file that defines a view, which may belong to another package."""
     source = inspect.getsourcefile(cls)
     return files.digest(Path(source).read_bytes()) if source is not None else ""
 
 
 @cache
 def code_of_package() -> str:
-    """SHA-256 of all code that a measurement can depend on: what changed since measures anew."""
+    """SHA-256 of all code that a measurement can depend on: after a change everything is measured again."""
     root = Path(__file__).parents[1]
     sources = sorted(path for folder in MEASURING for path in (root / folder).rglob("*.py"))
     return files.digest(b"".join(path.read_bytes() for path in sources))

@@ -1,8 +1,8 @@
-"""All views of one training: every moment is loaded once, looked at by each view, and remembered."""
+"""Measure the views of one run: every checkpoint is loaded once, measured by each view, and cached."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,18 +22,18 @@ from twoclocks.store.checksums import DamagedError, decode_document, encode_docu
 from twoclocks.store.files import DiskError
 from twoclocks.store.run_directory import DERIVED
 
-CHOSEN = "views.json"  # the settings of the views that were asked for
-Report = Callable[[int, int, str], None]  # looks done, looks to do, which one is next
+CHOSEN = "views.json"  # the settings of the views that were measured
+Report = Callable[[int, int, str], None]  # measurements done, measurements in total, what is next
 
 
 @dataclass(frozen=True)
 class Dissection:
-    """What was seen, and why the rest was not."""
+    """The results of the views, and why some have none."""
 
     infos: dict[str, Info]
     refused: dict[str, str]  # view: reason
-    measured: int = 0  # looks taken now
-    known: int = 0  # looks that were known already
+    measured: int = 0  # measurements taken now
+    known: int = 0  # measurements found in the cache
     notes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -63,48 +63,61 @@ def dissect_run(
     views: Mapping[str, View] | Sequence[str] | None = None,
     device: str | None = None,
     report: Report = lambda done, total, words: None,
+    required: Collection[str] = (),
 ) -> Dissection:
-    """Dissect a run directory; what was measured is kept in it, and not measured again."""
+    """Dissect a run directory; measurements are stored in it and are not repeated.
+
+    ``required``: names of views that must apply to this run; UserError where one does not. Others are left out.
+    """
     chosen = views if isinstance(views, Mapping) else choose_views(views)
     subject, cache = RunSubject(run, device), Cache(run.path / DERIVED)
+    needed = {name: view for name, view in chosen.items() if name in required}
+    check_none_refused({name: why for name, view in needed.items() if (why := refusal_reason(view, subject))})
     with threads_restored(), named_memory_errors():
         found = dissect(subject, chosen, cache, report)
+    check_none_refused({name: why for name, why in found.refused.items() if name in required})
     remember(run.path / DERIVED, chosen, subject.precision)
     if not subject.artifacts["weights"] and any(view.reads == "weights" for view in chosen.values()):
-        held = f"only its {len(subject.steps('weights'))} last checkpoints can be looked at"
-        found.notes.append(f"{run.path}: kept no weights on its way, {held}; train with evaluation.keep_weights = 24")
+        held = f"so only its {len(subject.steps('weights'))} last checkpoints were measured"
+        found.notes.append(f"{run.path}: stored no weights during training, {held}; use evaluation.keep_weights = 24")
     return found
 
 
+def check_none_refused(refused: Mapping[str, str]) -> None:
+    """Raise UserError for the first view that does not apply although it was asked for by name."""
+    for name, why in refused.items():
+        raise UserError(f"views: {name!r} does not apply to this run ({why}); leave it out")
+
+
 def known_dissection(run: Run) -> Dissection | None:
-    """What was seen when a run was dissected, without measuring anything; None where it never was."""
+    """The dissection of a run from stored measurements alone; None where the run was never dissected."""
     known = remembered(run.path / DERIVED)
     if not known:
         return None
     views = {}
     for name, section in known["views"].items():
-        with suppress(UserError):  # of a package that is not here now, or an older version's
+        with suppress(UserError):  # from a package that is not installed now, or from an older version
             views[name] = build(VIEWS.get(name), section, name)
     subject = RunSubject(run, precision=known["precision"])
     return dissect(subject, views, Cache(run.path / DERIVED), only_remembered=True)
 
 
 def remembered(folder: Path) -> dict[str, Any]:
-    """The views that were asked for, with their settings; empty where nothing is known."""
+    """The views that were measured, with their settings; empty where nothing is stored."""
     path = folder / CHOSEN
     try:
         found = decode_document(files.read(path)) if path.is_file() else {}
-    except DamagedError:  # it is of no more use than a missing one
+    except DamagedError:  # as if it were missing
         return {}
     return found if {"views", "precision"} <= found.keys() else {}
 
 
 def remember(folder: Path, chosen: Mapping[str, View], precision: str) -> None:
-    """Beside what was asked for before, in the same precision."""
+    """Store which views were measured, together with earlier ones of the same precision."""
     before = remembered(folder)
     sections = before["views"] if before.get("precision") == precision else {}
     sections = sections | {name: to_mapping(view) for name, view in chosen.items()}
-    with suppress(DiskError):  # the cache has said so
+    with suppress(DiskError):  # the cache has logged the reason
         files.make_folder(folder)
         files.write_atomic(folder / CHOSEN, encode_document({"views": sections, "precision": precision}))
 
@@ -116,9 +129,9 @@ def dissect(
     report: Report = lambda done, total, words: None,
     only_remembered: bool = False,
 ) -> Dissection:
-    """Every view that makes sense for the subject; with ``only_remembered``, as far as its looks are known."""
+    """Measure every view that applies to the subject; with ``only_remembered``, read the cache and measure nothing."""
     cache = cache if cache is not None else Cache(None)
-    refused = {name: why for name, view in views.items() if (why := reason(view, subject)) is not None}
+    refused = {name: why for name, view in views.items() if (why := refusal_reason(view, subject)) is not None}
     work = {name: Work(view, subject, cache) for name, view in views.items() if name not in refused}
     notes: list[str] = []
     taken = 0 if only_remembered else take_measurements(work, refused, notes, report)
@@ -127,13 +140,13 @@ def dissect(
         if name not in refused and None in one.taken and len(one.steps) >= one.view.fewest:
             infos[name] = one.info()
         elif name not in refused and not only_remembered:
-            refused[name] = "too few moments could be looked at"
+            refused[name] = "too few checkpoints could be measured"
     known = sum(len(one.taken) for one in work.values()) - taken
     return Dissection(infos, refused, taken, known, notes)
 
 
 def take_measurements(work: Mapping[str, Work], refused: dict[str, str], notes: list[str], report: Report) -> int:
-    """All looks that are not known, moment by moment, so that each is loaded once; how many were taken."""
+    """Take all measurements that are not cached, step by step, so that each checkpoint is loaded once; count them."""
     missing = {name: one.missing() for name, one in work.items()}
     everything = [(step, name) for name, steps in missing.items() for step in steps]
     everything.sort(key=lambda pair: -1 if pair[0] is None else pair[0])
@@ -148,13 +161,13 @@ def take_measurements(work: Mapping[str, Work], refused: dict[str, str], notes: 
         except ViewError as error:
             refused[name] = str(error)
         except (CheckpointError, DamagedError) as error:
-            notes.append(f"{name}: {error}; this moment is left out")
+            notes.append(f"{name}: {error}; this checkpoint is left out")
     report(len(everything), len(everything), "")
     return taken
 
 
-def reason(view: View, subject: Subject) -> str | None:
-    """Why a view cannot be had of a subject."""
+def refusal_reason(view: View, subject: Subject) -> str | None:
+    """Why a view does not apply to a subject, or None."""
     if (why := view.refusal(subject.settings)) is not None:
         return why
     found = len(subject.steps(view.reads))
@@ -162,12 +175,12 @@ def reason(view: View, subject: Subject) -> str | None:
         return None
     setting = f"evaluation.keep_{view.reads}"
     return (
-        f"needs {view.reads} of at least {view.fewest} evaluations and there are {found}; train with {setting} above 0"
+        f"it needs {view.reads} of at least {view.fewest} evaluations, there are {found}; train with {setting} above 0"
     )
 
 
 class Work:
-    """One view of one subject, look by look."""
+    """The measurements of one view of one subject."""
 
     def __init__(self, view: View, subject: Subject, cache: Cache) -> None:
         self.view, self.subject, self.cache = view, subject, cache
@@ -179,7 +192,7 @@ class Work:
 
     @property
     def steps(self) -> list[int]:
-        """The moments that were looked at."""
+        """The steps that were measured."""
         return [step for step in self.wanted if step in self.taken]
 
     def missing(self) -> list[int | None]:

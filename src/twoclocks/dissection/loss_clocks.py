@@ -1,4 +1,4 @@
-"""Clocks read off losses: when does the loss on one split depart from that on another?"""
+"""Onsets in loss curves: when does the loss on one split exceed that on another?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twoclocks.clocks.settings import ClockSettings
 from twoclocks.core.arrays import Floats
 
 Steps = npt.NDArray[np.int64]
-NOTHING = 1e-3  # of a loss whose largest value is about 1: a split of such losses is no split
+SMALLEST = 1e-3  # loss below which relative differences are not computed; the largest loss is about 1
 
 
 def loss_clock(
@@ -23,17 +23,19 @@ def loss_clock(
     departure: float,
     clocks: ClockSettings,
 ) -> Onset:
-    """When the loss ``upper`` surely exceeds ``lower`` by a part ``departure`` of it, summed over the chosen levels.
+    """When the loss ``upper`` exceeds ``lower`` by the fraction ``departure`` of it, summed over the chosen levels.
+
+    The onset holds with the confidence of the clock settings.
 
     Both are (steps, levels, rows), row by row under the same noise.
     """
     whole = lower[:, chosen].sum(axis=1).mean(axis=1, keepdims=True)  # (steps, 1)
-    excess = (upper[:, chosen] - lower[:, chosen]).sum(axis=1) / np.maximum(whole, NOTHING)
+    excess = (upper[:, chosen] - lower[:, chosen]).sum(axis=1) / np.maximum(whole, SMALLEST)
     return departs(steps, excess, departure, clocks)
 
 
 def departs(steps: Steps, excess: Floats, departure: float, clocks: ClockSettings) -> Onset:
-    """The onset of the mean over rows (steps, rows)."""
+    """When the mean over rows of ``excess`` (steps, rows) rises above ``departure``."""
     errors = excess.std(axis=1, ddof=1) / math.sqrt(excess.shape[1])
     return gap_onset(steps, excess.mean(axis=1), errors, departure, clocks.sustain, clocks.confidence)
 
@@ -41,7 +43,7 @@ def departs(steps: Steps, excess: Floats, departure: float, clocks: ClockSetting
 def earliest_split(
     steps: Steps, sigmas: Floats, upper: Floats, lower: Floats, departure: float, clocks: ClockSettings
 ) -> tuple[float, Onset] | None:
-    """The level whose losses split first, and when; levels share the permitted error."""
+    """The σ at which the losses split first, and when; the error probability is divided among the levels."""
     shared = ClockSettings(sustain=clocks.sustain, confidence=1 - (1 - clocks.confidence) / len(sigmas))
     found = []
     for level, sigma in enumerate(sigmas):

@@ -1,4 +1,4 @@
-"""What is dissected: a model at several moments of its training, with its data and the ideals it is held against."""
+"""What is dissected: a model at several training steps, its data, and the ideal denoisers it is compared with."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import torch_stream
-from twoclocks.data.encodings import Decoded, ImageEncoding
+from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import loss_splits, training_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.samples import Outcome
 from twoclocks.evaluation.states import between_threshold, states_of
-from twoclocks.objectives.base import Network, sample
-from twoclocks.objectives.edm import EDM
+from twoclocks.objectives.base import OBJECTIVES, Network, sample
 from twoclocks.oracles import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
 from twoclocks.runs.assembly import SHARE, Experiment, sampling_noise
 from twoclocks.runs.load import Run
@@ -31,16 +30,17 @@ from twoclocks.store.checksums import DamagedError
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.thread_pool import ThreadPool
 
-Reads = Literal["samples", "weights"]  # what a view needs of every moment
+Reads = Literal["samples", "weights"]  # what a view needs of every checkpoint
+SPLITS = ("train", "held_out", "cube")  # of the rows whose losses are compared
 ROWS = 2048  # that a GPU works on at once
 
 
 class CheckpointError(UserError):
-    """One moment cannot be looked at; the others can."""
+    """One checkpoint cannot be measured; the others can."""
 
 
 class Subject(ABC):
-    """Settings, data and ideals of one training, and access to what is known of its moments."""
+    """Settings, data and oracles of one run, and access to its samples and networks by step."""
 
     def __init__(
         self, settings: RunSettings, device: str, clocks: Clocks | None = None, precision: str = "float32"
@@ -55,26 +55,26 @@ class Subject(ABC):
 
     @abstractmethod
     def steps(self, reads: Reads) -> tuple[int, ...]:
-        """The moments of which samples, or weights, are known."""
+        """The steps for which samples, or weights, are known."""
 
     @abstractmethod
     def network(self, step: int) -> Network:
-        """The network as it was after so many updates; it may be used until the next is asked for."""
+        """The network after ``step`` updates; valid until another step is asked for."""
 
     @abstractmethod
     def samples(self, step: int) -> Decoded:
-        """What it generated then, row i always from the same noise."""
+        """The samples generated at a step, row i always from the same noise."""
 
     def origin(self, reads: Reads, step: int) -> str | None:
-        """The SHA-256 of what is read of a moment; None: unknown, so nothing that comes of it can be kept."""
+        """SHA-256 of the samples or weights at a step; None: unknown, so that measurements cannot be cached."""
         return None
 
     def judged(self, step: int) -> tuple[Decoded, Outcome]:
-        """The samples of a moment and what became of each; of the last moment asked for they are still known."""
+        """The samples of a step and their evaluation; the result of the last call is kept."""
         if self.last_judged is None or self.last_judged[0] != step:
             decoded = self.samples(step)
             if not len(decoded.symbols):
-                raise CheckpointError(f"step {step:,}: no samples were stored; set evaluation.keep_samples above 0")
+                raise CheckpointError(f"step {step:,}: no samples were stored; use evaluation.keep_samples above 0")
             self.last_judged = (step, decoded, self.evaluator.judge(decoded))
         return self.last_judged[1:]
 
@@ -90,14 +90,13 @@ class Subject(ABC):
     @cached_property
     def oracles(self) -> dict[str, Denoiser]:
         """The ideal denoisers: of the cube, of the rule where its exact posterior is known, of the training set."""
-        assert isinstance(self.encoding, ImageEncoding)
         found = {"cube": cube_denoiser(self.rule, self.encoding)}
-        with suppress(UserError):  # no closed form and too many valid arrays: the views say so
+        with suppress(UserError):  # no closed form and too many valid arrays: the sentences of the views mention it
             found["rule"] = rule_denoiser(self.rule, self.encoding)
         return {**found, "memory": empirical_denoiser(self.train, self.rule, self.encoding)}
 
     def splits(self, rows: int) -> dict[str, Tensor]:
-        """Encoded rows of training set, held-out valid set (where there is one) and cube, as many of each."""
+        """Encoded rows of training set, held-out valid set (where there is one) and cube, the same number of each."""
         found = loss_splits(self.rule, self.train, rows, self.settings.data.seed)
         return {name: self.encode(symbols) for name, symbols in found.items()}
 
@@ -106,33 +105,38 @@ class Subject(ABC):
 
     def denoise(self, step: int, y: Tensor, sigma: Tensor) -> Tensor:
         """D(y; σ) of the network at a step, y (n, *shape), sigma (n,)."""
-        assert isinstance(self.objective, EDM)
-        said = self.in_pieces(self.objective.denoiser(self.network(step)), y, sigma)
-        return finite(said, step)
+        return finite(self.in_chunks(self.denoiser(step), y, sigma), step)
+
+    def denoiser(self, step: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """D(y; σ) of the network at a step; views that use it have asked the objective whether there is one."""
+        found = self.objective.denoiser(self.network(step))
+        if found is None:
+            raise UserError(f"objective {OBJECTIVES.name_of(self.objective)} has no denoiser")
+        return found
 
     def ideals(self, y: Tensor, sigma: Tensor) -> dict[str, Tensor]:
-        """What each oracle says, y (n, *shape), sigma (n,)."""
+        """D(y; σ) of each oracle, y (n, *shape), sigma (n,)."""
         share = -(-len(y) // self.pool.size)
-        return {name: self.in_pieces(oracle, y, sigma, size=share) for name, oracle in self.oracles.items()}
+        return {name: self.in_chunks(oracle, y, sigma, size=share) for name, oracle in self.oracles.items()}
 
-    def in_pieces(self, work: Callable[..., Tensor], *tensors: Tensor, size: int | None = None) -> Tensor:
-        """Work on rows, a bounded number of them at once, shared by the threads of the CPU."""
+    def in_chunks(self, work: Callable[..., Tensor], *tensors: Tensor, size: int | None = None) -> Tensor:
+        """Apply ``work`` to chunks of rows, in parallel on the threads of the CPU, and join the results."""
 
         @torch.no_grad()
-        def on_piece(piece: tuple[Tensor, ...]) -> Tensor:
-            return work(*piece)
+        def on_chunk(chunk: tuple[Tensor, ...]) -> Tensor:
+            return work(*chunk)
 
         size = size or (ROWS if tensors[0].is_cuda else SHARE)
-        pieces = list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
-        return torch.cat(self.pool.map(on_piece, pieces))
+        chunks = list(zip(*(tensor.split(size) for tensor in tensors), strict=True))
+        return torch.cat(self.pool.map(on_chunk, chunks))
 
     def stream(self, purpose: str) -> torch.Generator:
-        """Randomness of a view: the same for every moment, so that differences are the model's."""
+        """Randomness of a view: the same at every step, so that differences come from the model."""
         return torch_stream(self.settings.evaluation.seed, f"dissection, {purpose}")
 
 
 class RunSubject(Subject):
-    """A run directory, finished or still written; reads nothing else."""
+    """A run directory, finished or still being written; reads nothing else."""
 
     def __init__(self, run: Run, device: str | None = None, precision: str | None = None) -> None:
         settings = run.settings
@@ -182,12 +186,12 @@ class RunSubject(Subject):
         try:
             about, _ = self.run.directory.checkpoints.intact(step)
         except DamagedError:
-            return None  # whoever reads it will hear why
+            return None  # reading it raises the error with the reason
         return str(about["tensors"])
 
 
 class Models(Subject):
-    """Networks given as functions, one a step: an oracle can be dissected, or a model from elsewhere."""
+    """Networks given as functions, one per step: an oracle, or a model from elsewhere."""
 
     def __init__(self, settings: RunSettings, networks: Mapping[int, Network], device: str = "cpu") -> None:
         super().__init__(settings, device)
@@ -204,10 +208,11 @@ class Models(Subject):
         return self.encoding.decode(self.rule, sample(self.objective, self.networks[step], noise))
 
 
-def finite(said: Tensor, step: int) -> Tensor:
-    if not bool(torch.isfinite(said).all()):
-        raise CheckpointError(f"step {step:,}: the network says values that are not finite")
-    return said
+def finite(values: Tensor, step: int) -> Tensor:
+    """The values themselves; raises CheckpointError where some are NaN or infinite."""
+    if not bool(torch.isfinite(values).all()):
+        raise CheckpointError(f"step {step:,}: the network's output is not finite")
+    return values
 
 
 def clocks_of(run: Run) -> Clocks | None:
@@ -216,5 +221,5 @@ def clocks_of(run: Run) -> Clocks | None:
 
 
 def usable(device: str) -> str:
-    """Where the run was trained, or the CPU where that device is not at hand."""
+    """The device of the run, or the CPU where that device is not available."""
     return device if not device.startswith("cuda") or torch.cuda.is_available() else "cpu"

@@ -1,4 +1,4 @@
-"""What a view is: a measurement of every moment, and what the measurements say together."""
+"""What a view is: a measurement of every checkpoint, and a summary of all of them."""
 
 from __future__ import annotations
 
@@ -19,99 +19,117 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.objectives.base import OBJECTIVES
-from twoclocks.objectives.edm import EDM
 from twoclocks.runs.settings import RunSettings
 
-# Noise scales at which neighbouring corners of the cube are told apart (P1 §4.2), for symbols that lie 2 apart. All σ
-# in settings of views are such numbers; for other encodings they are multiplied by ``Encoding.unit``.
+# Noise scales at which neighbouring corners of the cube become distinguishable (P1 §4.2), for symbols at distance 2.
+# All σ in settings of views are for this distance; for other encodings they are multiplied by ``Encoding.unit``.
 CRITICAL = (0.2, 2.0)
+ROUNDING = 1e-6  # relative difference up to which two σ count as equal
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
 class ViewError(UserError):
-    """A view finds, when it gets ready, that there is nothing here for it to see."""
+    """A view finds, while it prepares, that this run has nothing for it to measure."""
 
 
 @dataclass(frozen=True)
 class Info(ABC):
-    """All that a figure and its caption show, as plain arrays and numbers. Axis 0 of what changes is the step."""
+    """The result of a view, as plain arrays and numbers; axis 0 of what changes with training is the step."""
 
     steps: npt.NDArray[np.int64]
-    clocks: Clocks | None  # of the samples, where they are known
+    clocks: Clocks | None  # τ_rule and τ_mem of the run, where they are known
 
     @abstractmethod
     def sentences(self) -> list[str]:
-        """What is seen, in plain words with the numbers filled in."""
+        """The findings, in plain words with their numbers."""
 
     @abstractmethod
     def numbers(self) -> dict[str, Any]:
-        """The same for programs: what ``--json`` prints."""
+        """The findings for programs: what ``--json`` prints."""
 
 
 class Probe(ABC):
-    """A view with all that it needs besides the model, prepared once for all moments."""
+    """A view with all that it needs besides the model, prepared once for all checkpoints."""
 
     def constants(self) -> Arrays:
-        """What does not change with training: floors, the fields of oracles."""
+        """Arrays that do not change with training, such as results of oracles."""
         return {}
 
     @abstractmethod
     def measure(self, step: int) -> Arrays:
-        """One moment's measurement."""
+        """Measure one checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class View(Settings):
-    """One way to look at a training; its settings are the measurement's.
+    """One analysis of a run; its fields are the settings of the measurement.
 
-    To add one: a subclass with the members below, registered under a name, in one file of this folder; a drawing of its
-    Info goes to ``report/drawings``. Measurements are cached by content: the same model and settings, the same result.
+    To add one: a subclass with the members below, registered in ``VIEWS``, in one file of ``dissection/views`` or of
+    another package; a drawing of its Info is registered under the same name in ``report.drawings.DRAWINGS``.
+    Measurements are cached by content: the same model and settings give the same result.
     """
 
     reads: ClassVar[Reads]
-    interprets: ClassVar[tuple[str, ...]] = ()  # settings that change what is said, not what is measured
-    fewest: ClassVar[int] = 1  # moments without which there is nothing to see
+    interprets: ClassVar[tuple[str, ...]] = ()  # settings that change the summary, not the measurement
+    fewest: ClassVar[int] = 1  # checkpoints that the view needs
 
     def refusal(self, settings: RunSettings) -> str | None:
-        """Why this view makes no sense for such runs, or None."""
+        """Why this view does not apply to runs with these settings, or None."""
         return None
 
     @abstractmethod
     def prepare(self, subject: Subject) -> Probe:
-        """Get ready to look."""
+        """Prepare all that does not depend on the checkpoint."""
 
     @abstractmethod
     def info(self, subject: Subject, steps: Sequence[int], constants: Arrays, measurements: Mapping[str, Any]) -> Info:
-        """What the looks say together; ``looks`` are those of all moments, stacked along axis 0."""
+        """Summarise the measurements of all steps, which are stacked along axis 0."""
 
 
 VIEWS: Registry[View] = Registry("view", View)
 
 
-def needs_noise_levels(settings: RunSettings) -> str | None:
-    """The refusal of views that denoise."""
-    if isinstance(settings.objective, EDM):
-        return None
-    return f"objective {OBJECTIVES.name_of(settings.objective)} has no noise levels; it is made for diffusion (edm)"
+def denoising_refusal(settings: RunSettings, smallest: float, largest: float) -> str | None:
+    """Why a view cannot evaluate the denoiser from σ ``smallest`` to ``largest`` (for symbols 2 apart), or None."""
+    objective, encoding = settings.objective, settings.encoding
+    name, span = OBJECTIVES.name_of(objective), objective.sigma_range()
+    if span is None or encoding is None or encoding.codes(settings.rule.symbols) is None:
+        return f"objective {name} has no noise levels; this view needs a denoiser (objective edm)"
+    if span[0] == span[1]:
+        return f"objective {name} has a denoiser at σ = {span[0]:.3g} only; this view needs several noise scales"
+    low, high = (sigma * encoding.unit(settings.rule) for sigma in (smallest, largest))
+    if low < span[0] * (1 - ROUNDING) or high > span[1] * (1 + ROUNDING):
+        wanted = f"{low:.3g} to {high:.3g}"
+        return f"objective {name} has a denoiser from σ = {span[0]:.3g} to {span[1]:.3g}; this view needs {wanted}"
+    return None
 
 
 def plain(values: Floats) -> list[float | None]:
-    """For JSON, which has neither NaN nor infinity."""
+    """Values as a list for JSON; NaN and infinity become None."""
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def critical(sigmas: Floats, unit: float) -> int:
-    """Which of some noise scales is nearest to the middle of the critical band, where cube, rule and memory part."""
+    """Index of the noise scale nearest to the middle of the critical band, where the oracles differ most."""
     return int(np.abs(np.log(sigmas / unit / math.sqrt(CRITICAL[0] * CRITICAL[1]))).argmin())
 
 
-NO_ORACLE = "The exact oracle of this rule is not known (no closed form, and too many valid arrays to list them)."
+NO_ORACLE = "The exact oracle of this rule is not known (no closed form, and too many valid arrays to list)."
+
+
+def confidence_words(confidence: float) -> str:
+    """Such as `` with 95% confidence``; empty where the clocks use no bounds (confidence 0).
+
+    >>> confidence_words(0.95), confidence_words(0)
+    (' with 95% confidence', '')
+    """
+    return f" with {100 * confidence:.6g}% confidence" if confidence else ""
 
 
 def when(onset: Onset) -> str:
-    """An onset in a sentence."""
+    """An onset as part of a sentence, such as ``between steps 900 and 1,200``."""
     if onset.status == "right-censored" and onset.lower == 0:
-        return "not certain at any evaluation"
+        return "undecided at every evaluation"
     if onset.status == "right-censored":
         return f"not by step {onset.lower:,.0f}"
     if onset.status == "left-censored":
@@ -120,7 +138,7 @@ def when(onset: Onset) -> str:
 
 
 def order_words(here: Onset, there: Onset | None, what: str) -> str:
-    """How an onset stands to another, ``what``, as far as their intervals tell."""
+    """Whether an onset comes before or after another one, named ``what``, as far as their intervals show."""
     if there is None or not here.seen:
         return ""
     if here.upper <= there.lower:

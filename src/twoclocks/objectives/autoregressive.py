@@ -34,13 +34,13 @@ class Autoregressive(Objective):
     task: ClassVar[Task] = "predict the next token"
     temperature: float = setting(1.0, "sampling temperature", above=0)
 
-    def position_loss(self, network: Network, clean: Tensor) -> Tensor:
-        """Cross-entropy (n, length) in nats at every position."""
+    def token_losses(self, network: Network, clean: Tensor) -> Tensor:
+        """Cross-entropy (n, length) in nats of every token given the tokens before it."""
         logits = network(self.shifted(clean))
         return functional.cross_entropy(logits.transpose(1, 2).float(), clean, reduction="none")
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
-        return self.position_loss(network, clean).mean(dim=1)
+        return self.token_losses(network, clean).mean(dim=1)
 
     def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """P(token | the tokens before it) as it is learned, at temperature 1."""

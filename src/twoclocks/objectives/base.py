@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ Network = Callable[..., Tensor]
 # What a network is asked: F(image (n, *shape), label (n,)) -> (n, *shape); logits (n, length, symbols) of the token
 # behind each one, from tokens; logits of every clean token, from noisy tokens (n, length) and their noise (n,).
 Task = Literal["denoise images", "predict the next token", "restore tokens"]
+Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
+Capability = Literal["denoiser", "sampler_sigmas", "token_losses", "predictions"]
 
 
 @runtime_checkable
@@ -32,6 +34,12 @@ class CachingNetwork(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Objective(Settings):
+    """How a network is trained and sampled.
+
+    Some objectives offer more than that, for whoever analyses a trained network: they override one of the methods
+    named in ``Capability``, which return None here. ``offers`` returns whether an objective has one.
+    """
+
     kind: ClassVar[str]  # of its samples: "image" or "tokens"
     task: ClassVar[Task]  # what it asks of a network
 
@@ -51,11 +59,36 @@ class Objective(Settings):
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """Loss (n,) of each sample under the corruption that was drawn."""
 
-    def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor | None:
-        """What the network says of every token under the corruption that was drawn, as probabilities.
+    @classmethod
+    def offers(cls, capability: Capability) -> bool:
+        """Whether this objective has the capability, which is to say overrides the method of that name."""
+        return getattr(cls, capability) is not getattr(Objective, capability)
 
-        Shape (n, length, symbols); None where it says no probabilities.
+    def predictions(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor | None:
+        """Probabilities (n, length, symbols) of every token under the corruption that was drawn."""
+        return None
+
+    def denoiser(self, network: Network) -> Denoiser | None:
+        """D(y; σ), the network's estimate of the clean sample behind y = clean + σ·noise."""
+        return None
+
+    def sigma_range(self) -> tuple[float, float] | None:
+        """Smallest and largest σ at which ``denoiser`` can be evaluated; None without a denoiser."""
+        return None
+
+    def sampler_sigmas(self) -> Tensor | None:
+        """σ of a sample before each reverse step, then after the last one (levels + 1,); falls to 0."""
+        return None
+
+    def denoising_step(self, denoiser: Denoiser, state: Tensor, level: int) -> Tensor | None:
+        """``reverse_step`` with a denoiser in place of the network; comes with ``sampler_sigmas``.
+
+        The first call to the denoiser is made at ``state`` and at the σ of this level.
         """
+        return None
+
+    def token_losses(self, network: Network, clean: Tensor) -> Tensor | None:
+        """Cross-entropy (n, length) in nats of every token given the tokens before it."""
         return None
 
     @abstractmethod
@@ -65,7 +98,7 @@ class Objective(Settings):
     @property
     @abstractmethod
     def levels(self) -> int | None:
-        """How many reverse steps lead from noise to a sample; None: one a token."""
+        """How many reverse steps lead from noise to a sample; None: one per token."""
 
     @abstractmethod
     def begin(self, network: Network, noise: Tensor) -> Any:

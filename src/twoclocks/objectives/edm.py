@@ -6,9 +6,9 @@ With y = x + σn the denoiser is D(y; σ) = c_skip y + c_out F(c_in y, c_noise),
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,9 +16,7 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
-
-Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
+from twoclocks.objectives.base import OBJECTIVES, Denoiser, Network, Objective, Task
 
 
 @OBJECTIVES.register("edm")
@@ -26,7 +24,7 @@ Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sig
 class EDM(Objective):
     """Gaussian diffusion with EDM preconditioning and Heun's deterministic sampler.
 
-    >>> EDM(sampler_steps=3).schedule().tolist()
+    >>> EDM(sampler_steps=3).sampler_sigmas().tolist()
     [80.0, 2.515..., 0.002..., 0.0]
     """
 
@@ -43,7 +41,7 @@ class EDM(Objective):
     def check(self) -> None:
         if self.sigma_min >= self.sigma_max:
             raise SettingError("sigma_min", self.sigma_min, f"use a number below sigma_max = {self.sigma_max}")
-        sigmas = self.schedule()
+        sigmas = self.sampler_sigmas()
         if not bool(torch.isfinite(sigmas).all()) or not bool((sigmas[1:] < sigmas[:-1]).all()):
             raise SettingError(
                 "rho", self.rho, "with it the noise levels do not fall from sigma_max to sigma_min; use about 7"
@@ -61,6 +59,9 @@ class EDM(Objective):
             return c_skip * y + c_out * raw
 
         return denoise
+
+    def sigma_range(self) -> tuple[float, float]:
+        return 0.0, math.inf
 
     def network_of(self, denoiser: Denoiser) -> Network:
         """The raw network F whose ``denoiser`` is the given one: lets an exact oracle take a network's place."""
@@ -101,7 +102,7 @@ class EDM(Objective):
         residual = denoiser(clean + like(sigma, clean) * noise, sigma) - clean
         return residual.flatten(1).square().mean(dim=1)
 
-    def schedule(self) -> Tensor:
+    def sampler_sigmas(self) -> Tensor:
         """σ_0 = sigma_max … σ_{steps−1} = sigma_min, then 0 (float64)."""
         ramp = torch.linspace(0, 1, self.sampler_steps, dtype=torch.float64)
         first, last = torch.tensor([self.sigma_max, self.sigma_min], dtype=torch.float64) ** (1 / self.rho)
@@ -118,11 +119,11 @@ class EDM(Objective):
         return noise * self.sigma_max
 
     def reverse_step(self, network: Network, state: Tensor, level: int) -> Tensor:
-        return self.heun_step(self.denoiser(network), state, level)
+        return self.denoising_step(self.denoiser(network), state, level)
 
-    def heun_step(self, denoiser: Denoiser, x: Tensor, level: int) -> Tensor:
-        """From σ_level to σ_{level+1} along dx/dσ = (x − D)/σ; the last step, to 0, is Euler's."""
-        sigmas = self.schedule()
+    def denoising_step(self, denoiser: Denoiser, state: Tensor, level: int) -> Tensor:
+        """Heun's step from σ_level to σ_{level+1} along dx/dσ = (x − D)/σ; the last step, to 0, is Euler's."""
+        sigmas, x = self.sampler_sigmas(), state
         now, after = float(sigmas[level]), float(sigmas[level + 1])
         slope = (x - denoiser(x, x.new_full((1,), now))) / now
         euler = x + (after - now) * slope

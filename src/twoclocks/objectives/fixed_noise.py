@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
-from twoclocks.objectives.base import OBJECTIVES, Network, Objective, Task
+from twoclocks.objectives.base import OBJECTIVES, Denoiser, Network, Objective, Task
 
 
 @OBJECTIVES.register("fixed_noise")
@@ -31,6 +31,13 @@ class FixedNoise(Objective):
     task: ClassVar[Task] = "denoise images"
     sigma: float = setting(math.sqrt(0.032), "standard deviation of the noise", above=0, at_most=1e6)
     sampler_steps: int = setting(20, "how often a sample is denoised", at_least=1, at_most=10_000)
+
+    def denoiser(self, network: Network) -> Denoiser:
+        """D(y) = y − σ f(y), at the one σ that the network knows."""
+        return lambda y, sigma: y - self.sigma * self.predicted(network, y)
+
+    def sigma_range(self) -> tuple[float, float]:
+        return self.sigma, self.sigma
 
     def network_of(self, denoiser: Callable[[Tensor, float], Tensor]) -> Network:
         """The network whose denoiser is the given one: lets an exact oracle take a network's place."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.data.encodings import ENCODINGS, Arrays, ImageEncoding, Space, default_encoding
+from twoclocks.data.encodings import ENCODINGS, Arrays, Encoding, ImageEncoding, Space, default_encoding
 from twoclocks.oracles.posterior import Posterior, cube_posterior, list_posterior, rule_posterior
 from twoclocks.rules.base import Rule
 
@@ -85,13 +85,13 @@ def levels_of(sigma: Sigma, y: Tensor) -> Tensor:
     return level.reshape(-1, 1, 1)
 
 
-def cube_denoiser(rule: Arrays | None = None, encoding: ImageEncoding | str | None = None) -> Denoiser:
+def cube_denoiser(rule: Arrays | None = None, encoding: Encoding | str | None = None) -> Denoiser:
     """Uniform over all arrays: every entry alone; for bits E[x_i | y] = tanh(y_i/σ²). Without a rule: bits."""
     space = rule if rule is not None else Space(())
     return Denoiser(cube_posterior, image_encoding(encoding, space), rule)
 
 
-def rule_denoiser(rule: Rule, encoding: ImageEncoding | str | None = None) -> Denoiser:
+def rule_denoiser(rule: Rule, encoding: Encoding | str | None = None) -> Denoiser:
     """Uniform over the valid set of a rule, or over what its generator reaches (``latin_cyclic``).
 
     >>> from twoclocks import rules
@@ -102,7 +102,7 @@ def rule_denoiser(rule: Rule, encoding: ImageEncoding | str | None = None) -> De
 
 
 def empirical_denoiser(
-    train: Tensor, rule: Arrays | None = None, encoding: ImageEncoding | str | None = None, chunk: int = 4096
+    train: Tensor, rule: Arrays | None = None, encoding: Encoding | str | None = None, chunk: int = 4096
 ) -> Denoiser:
     """Uniform over the rows of a training set (N, *shape): the memorizing optimum. Without a rule: bits."""
     train = torch.as_tensor(train)
@@ -119,7 +119,7 @@ def empirical_denoiser(
     return Denoiser(list_posterior(train, space.symbols, chunk), image_encoding(encoding, space), space)
 
 
-def image_encoding(encoding: ImageEncoding | str | None, space: Arrays) -> ImageEncoding:
+def image_encoding(encoding: Encoding | str | None, space: Arrays) -> ImageEncoding:
     """The encoding that was asked for, or the usual one: ±1 for bits, evenly spaced symbols otherwise."""
     chosen = default_encoding("image", space) if encoding is None else encoding
     if isinstance(chosen, str):

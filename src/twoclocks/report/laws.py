@@ -130,3 +130,19 @@ def spread(sizes: Sequence[int]) -> list[float]:
         seen[n] = count + 1
         places.append(n * 1.03 ** ((count + 1) // 2 * (1 if count % 2 else -1)))
     return places
+
+
+def law_rows(laws: Laws) -> list[dict[str, str]]:
+    """The fits as a table of text."""
+    rows = []
+    for row in laws.rows:
+        law = row.law
+        if law is None:
+            rows.append({"runs": row.label, "a": "", "α": "", "95%": "", "R²": "", "scatter": "", "points": row.reason})
+            continue
+        low, high = (f"{end:.2f}" for end in law.alpha_ci)
+        censored = f" ({law.censored} censored)" if law.censored else ""
+        explained = "" if law.r_squared is None else f"{law.r_squared:.2f}"
+        words = {"runs": row.label, "a": f"{law.a:.3g}", "α": f"{law.alpha:.2f}", "95%": f"{low} to {high}"}
+        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points}{censored}"})
+    return rows

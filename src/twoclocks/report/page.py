@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from twoclocks.analysis.batches import batch_laws
-from twoclocks.analysis.laws import law_rows
 from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
 from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
@@ -18,7 +17,7 @@ from twoclocks.dissection.execution import Dissection, known_dissection
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
 from twoclocks.report.drawings import WhyChapter, why_chapter
-from twoclocks.report.laws import LawInfo, draw_laws, law_data
+from twoclocks.report.laws import LawInfo, draw_laws, law_data, law_rows
 from twoclocks.report.phases import draw_phases, draw_verdicts
 from twoclocks.report.places import check_page, run_mark
 from twoclocks.report.strip import MARKS, StripInfo, strip_data

@@ -20,6 +20,9 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View
+from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
+from twoclocks.report.drawings.parts import figure_of, mark_clocks, step_axis
+from twoclocks.report.theme import light
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,23 @@ class DistinctProbe(Probe):
         decoded, _ = self.subject.judged(step)
         rows = decoded.symbols[: self.most].flatten(1)
         return {"share": np.array([len(torch.unique(rows, dim=0)) / len(rows)])}
+
+
+@DRAWINGS.register("distinct")  # the same name as that of the view; without a drawing the page shows the sentences only
+class DistinctDrawing(Drawing):
+    """The figure of the view on the page."""
+
+    title = "Different samples"  # heading of the section
+
+    def draw(self, info: DistinctInfo) -> Figure:
+        """A matplotlib figure of what the Info holds; computes nothing."""
+        figure = figure_of(7.2, 2.6)  # inches
+        axis = figure.subplots()
+        axis.plot(info.steps, info.share, color=light("ink"))
+        step_axis(axis, info.steps)
+        mark_clocks(axis, info.clocks)
+        axis.set_ylabel("different samples per sample")
+        return figure
 
 
 # In a test of yours:

@@ -17,6 +17,7 @@ from twoclocks.models.base import ModelSettings, Network
 from twoclocks.objectives import OBJECTIVES
 from twoclocks.objectives.base import Objective, sample
 from twoclocks.rules.base import TRIABLE, Rule, all_pieces, in_range
+from twoclocks.testing.capabilities import check_capabilities
 
 TRIED, FEW = 1 << 16, 1 << 10  # arrays that are tried, and valid ones that are listed, for exact checks
 
@@ -140,12 +141,7 @@ def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int
     parts = zip(clean.split(4), *(part.split(4) for part in drawn), strict=True)
     alone = torch.cat([objective.loss_given(network, *part) for part in parts])
     assert torch.allclose(alone, first, rtol=1e-4, atol=1e-6), "a row's loss must not depend on its neighbours"
-    said = objective.predictions(network, clean, *drawn)
-    if said is not None:
-        assert tuple(said.shape) == (*clean.shape, symbols), "predictions must have shape (n, length, symbols)"
-        assert bool((said >= 0).all()) and torch.allclose(said.sum(dim=-1), torch.ones(clean.shape), atol=1e-4), (
-            "predictions must be probabilities"
-        )
+    check_capabilities(objective, network, clean, symbols)
     noise = objective.draw_noise(6, shape, torch.Generator().manual_seed(1))
     together, apart = sample(objective, network, noise), sample(objective, network, noise, chunk=2)
     assert tuple(together.shape) == (6, *shape), "samples must have the shape of encoded data"

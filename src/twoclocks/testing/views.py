@@ -1,4 +1,4 @@
-"""What every view of a dissection must do, whoever wrote it."""
+"""The contract of views: what every view must do, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from twoclocks.runs.load import Run
 
 
 def check_view(view: View, run: Run) -> None:
-    """Says the same of the same run twice, remembers what it measured, and speaks in words and in plain numbers.
+    """Check that a view is repeatable, that its measurements can be cached, and that it gives sentences and numbers.
 
-    ``run`` is any finished run; a view that refuses it must say why.
+    ``run`` is any finished run; a view that does not apply to it must give the reason.
     """
     assert build(type(view), to_mapping(view)) == view, "a view must be rebuilt from its own settings"
     assert set(view.interprets) <= set(to_mapping(view)), "interprets names a setting that is not there"
@@ -31,11 +31,15 @@ def check_view(view: View, run: Run) -> None:
             return
         assert name in first.infos, f"refused without a reason beforehand: {first.refused}"
         again = dissect(RunSubject(run), {name: view}, cache)
-        assert again.measured == 0, "what was measured once is measured again: a key depends on something that changes"
-        anew = dissect(RunSubject(run), {name: view})
+        assert again.measured == 0, (
+            "a measurement is repeated although it was cached: its key depends on something that changes"
+        )
+        fresh = dissect(RunSubject(run), {name: view})
     info = first.infos[name]
-    for other in (again, anew):
-        assert other.infos[name].numbers() == info.numbers(), "the same run gives other numbers"
+    for other in (again, fresh):
+        assert other.infos[name].numbers() == info.numbers(), (
+            "the same run gives other numbers when it is measured again"
+        )
     json.dumps(info.numbers(), allow_nan=False)
     assert info.sentences() and not any("nan" in sentence.split() for sentence in info.sentences())
-    assert info.steps.tolist() == list(subject.steps(view.reads)), "a moment is missing"
+    assert info.steps.tolist() == list(subject.steps(view.reads)), "a step is missing"

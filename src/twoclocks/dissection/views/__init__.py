@@ -1,1 +1,1 @@
-"""The views, one file each: what is measured at every checkpoint, and what the measurements say together."""
+"""The views of this package, one per file, each with its Info."""

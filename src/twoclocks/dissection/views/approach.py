@@ -1,4 +1,4 @@
-"""How near to the training set: nearest Hamming distance of all, valid, and valid and new samples (P1 Fig. 12)."""
+"""View ``approach``: Hamming distance of samples to the nearest training sample over training (P1 Fig. 12)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.dissection.subject import Reads, Subject
-from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View, order_words, plain, when
+from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View, confidence_words, order_words, plain, when
 
 GROUPS = ("all", "valid", "valid-new")
+FEWEST = 20  # samples for a mean whose error bounds may be those of the normal distribution
 
 
 @dataclass(frozen=True)
 class ApproachInfo(Info):
-    mean: Floats  # (steps, 3): mean distance of each of GROUPS; NaN where nobody is in it
+    mean: Floats  # (steps, 3): mean distance of each of GROUPS; NaN where a group is empty
     error: Floats  # (steps, 3): standard errors
     number: Floats  # (steps, 3): samples
     chance: float  # mean distance of valid and new samples of a perfect model of the rule
-    onset: Onset | None  # when valid and new samples are surely nearer than that; None: too few of them
+    onset: Onset | None  # when valid and new samples are nearer than that; None: too few of them
+    confidence: float = 0.95  # of the onset; 0: no bounds
 
     @property
     def memory(self) -> Onset | None:
@@ -33,7 +35,7 @@ class ApproachInfo(Info):
 
     @property
     def lead(self) -> float | None:
-        """How many times earlier the approach begins than copying."""
+        """τ_mem divided by the step at which the approach begins."""
         if self.onset is None or self.memory is None:
             return None
         here, there = self.onset.estimate, self.memory.estimate
@@ -41,18 +43,19 @@ class ApproachInfo(Info):
 
     def sentences(self) -> list[str]:
         last = self.mean[-1]
-        said = [
-            f"At the last evaluation a valid and new sample, rounded to symbols, differs from its nearest training "
-            f"sample in {last[2]:.2f} entries on average; a perfect model of the rule: {self.chance:.2f}."
+        first = (
+            f"At the last evaluation a valid and new sample differs from its nearest training sample in "
+            f"{last[2]:.2f} entries on average; for a perfect model of the rule it would be {self.chance:.2f}."
             if math.isfinite(last[2])
             else "At the last evaluation no sample is valid and new."
-        ]
+        )
+        sure = confidence_words(self.confidence)
         if self.onset is None:
-            return [*said, "Too few evaluations have valid and new samples to say when the approach begins."]
+            return [first, "Too few evaluations have valid and new samples to find when the approach begins."]
         if not self.onset.seen:
-            return [*said, "No approach to the training set is certain."]
+            return [first, f"Valid and new samples do not come nearer to the training set than chance{sure}."]
         order = order_words(self.onset, self.memory, "τ_mem")
-        return [*said, f"Valid and new samples come surely nearer {when(self.onset)}{order}."]
+        return [first, f"Valid and new samples come nearer than chance{sure} {when(self.onset)}{order}."]
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -72,7 +75,7 @@ class Approach(View):
     reads: ClassVar[Reads] = "samples"
     interprets: ClassVar[tuple[str, ...]] = ("departure",)
     fewest: ClassVar[int] = 2
-    departure: float = setting(0.02, "how much nearer than chance counts as an approach, in parts of it", at_least=0)
+    departure: float = setting(0.02, "how much nearer than chance counts as an approach, as a fraction", at_least=0)
 
     def prepare(self, subject: Subject) -> Probe:
         return ApproachProbe(subject)
@@ -88,13 +91,13 @@ class Approach(View):
             spread = ((distance[:, :, None] - mean[:, None]) ** 2 * members).sum(axis=1) / (number - 1)
             error = np.sqrt(spread / number)
         at, chance = np.array(steps, dtype=np.int64), float(constants["chance"][0])
-        enough = number[:, 2] >= 20  # for a mean whose bounds are those of the normal distribution
+        enough = number[:, 2] >= FEWEST
         onset, clocks = None, subject.settings.clocks
         if enough.sum() >= clocks.sustain and math.isfinite(chance):
             gaps, errors = chance - mean[enough, 2], np.hypot(error[enough, 2], constants["chance"][1])
             margin = self.departure * chance
             onset = gap_onset(at[enough], gaps, errors, margin, clocks.sustain, clocks.confidence)
-        return ApproachInfo(at, subject.clocks, mean, error, number, chance, onset)
+        return ApproachInfo(at, subject.clocks, mean, error, number, chance, onset, clocks.confidence)
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class ApproachProbe(Probe):
     subject: Subject
 
     def constants(self) -> Arrays:
-        """Mean and standard error of the distance of new samples that the rule itself draws."""
+        """Mean and standard error of the distance for new samples of the rule itself."""
         drawn = self.subject.rule.sample(CHANCE_SAMPLES, seed=self.subject.settings.evaluation.seed)
         distance = self.subject.evaluator.neighbours.distance(drawn.to(self.subject.device)).double()
         new = distance[distance > 0]

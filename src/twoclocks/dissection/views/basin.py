@@ -1,8 +1,8 @@
-"""How far a training sample's basin reaches, towards three kinds of neighbours (P1 C.4.3, Fig. 16).
+"""View ``basin``: the width of a training sample's basin towards three kinds of neighbours (P1 C.4.3, Fig. 16).
 
-On the line x_a + t (x_e − x_a) the denoiser is asked at level σ. For bits, a denoiser of the cube changes its mind
-half-way, at t = 0.5, whatever x_e is; one of the rule holds on to x_a longer where x_e breaks the rule, one of the
-training set where x_e is not in it.
+The denoiser is evaluated at noise scale σ on the line x_a + t (x_e − x_a). For bits, the ideal denoiser of the cube
+changes from x_a to x_e at t = 0.5, whatever x_e is. That of the rule returns x_a further out where x_e breaks the rule,
+that of the training set where x_e is not a training sample.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from twoclocks.dissection.view import (
     View,
     ViewError,
     critical,
-    needs_noise_levels,
+    denoising_refusal,
 )
 from twoclocks.runs.settings import RunSettings
 
@@ -42,15 +42,15 @@ METRICS = ("match", "hamming", "l2")
 @dataclass(frozen=True)
 class BasinInfo(Info):
     sigmas: Floats
-    unit: float  # of σ: half the distance of neighbouring symbols
-    t: Floats  # places on the line: 0 at the training sample, 1 at the neighbour
+    unit: float  # half the distance of neighbouring symbols, in which σ is given
+    t: Floats  # positions on the line: 0 at the training sample, 1 at the neighbour
     mean: dict[str, Floats]  # metric: (steps, σ, lines, t), mean over anchors
     low: dict[str, Floats]  # 5% and 95% of the bootstrap distribution of that mean
     high: dict[str, Floats]
     width: Floats  # (steps, σ, lines): mean half-width, the t up to which x_a is returned; at most t's end
     width_low: Floats  # 95% bootstrap interval
     width_high: Floats
-    capped: Floats  # (steps, σ, lines): part of the anchors whose basin reaches the line's end: their width is more
+    capped: Floats  # (steps, σ, lines): fraction of the anchors whose basin reaches the line's end: they are wider
     ideal: Floats  # (oracles, σ, lines): half-widths of the oracles
     oracles: tuple[str, ...]
     anchors: int
@@ -62,18 +62,21 @@ class BasinInfo(Info):
 
     def sentences(self) -> list[str]:
         level = self.level
-        said = [f"Means over {self.anchors} training samples at σ = {self.sigmas[level]:.2g}; 0.5 is half-way."]
+        found = [
+            f"Half-widths of basins at σ = {self.sigmas[level]:.2g}, mean over {self.anchors} training samples with "
+            f"95% interval; 0.5 is half-way to the neighbour."
+        ]
         for line, name in enumerate(LINES):
             widest = int(self.width[:, level, line].argmax())
             ideal = ", ".join(f"{o} {self.ideal[k, level, line]:.2f}" for k, o in enumerate(self.oracles))
-            said.append(
-                f"Towards a {name} neighbour the basin reaches {self.told(0, line)} of the way at step "
-                f"{self.steps[0]:,}, most at step {self.steps[widest]:,}: {self.told(widest, line)}, and "
-                f"{self.told(-1, line)} at step {self.steps[-1]:,}; ideal denoisers: {ideal}."
+            found.append(
+                f"Towards a {name} neighbour: {self.width_words(0, line)} at step {self.steps[0]:,}, largest "
+                f"{self.width_words(widest, line)} at step {self.steps[widest]:,}, {self.width_words(-1, line)} at "
+                f"step {self.steps[-1]:,}; ideal denoisers: {ideal}."
             )
-        return said if "rule" in self.oracles else [*said, NO_ORACLE]
+        return found if "rule" in self.oracles else [*found, NO_ORACLE]
 
-    def told(self, at: int, line: int) -> str:
+    def width_words(self, at: int, line: int) -> str:
         width, low, high = (one[at, self.level, line] for one in (self.width, self.width_low, self.width_high))
         return f"{'at least ' if self.capped[at, self.level, line] else ''}{width:.2f} ({low:.2f} to {high:.2f})"
 
@@ -98,13 +101,13 @@ class BasinInfo(Info):
 @VIEWS.register("basin")
 @dataclass(frozen=True, kw_only=True)
 class Basin(View):
-    """How far denoising returns a training sample, on lines to three kinds of neighbours."""
+    """How far from a training sample denoising still returns it, on lines to three kinds of neighbours."""
 
     reads: ClassVar[Reads] = "weights"
     interprets: ClassVar[tuple[str, ...]] = ("resamples",)
     sigmas: tuple[float, ...] = setting((0.5, 1.0), "noise scales", above=0)
     anchors: int = setting(16, "training samples from which lines start", at_least=5, at_most=10**5)
-    points: int = setting(40, "places on a line, each in the middle of an equal part of it", at_least=5, at_most=10**4)
+    points: int = setting(40, "points on a line, evenly spaced", at_least=5, at_most=10**4)
     begin: float = setting(-0.5, "where lines begin; 0 is the training sample", at_most=0)
     end: float = setting(1.5, "where lines end; 1 is the neighbour", at_least=1)
     resamples: int = setting(400, "bootstrap samples of the anchors", at_least=10)
@@ -114,7 +117,7 @@ class Basin(View):
             raise SettingError("sigmas", [], "give at least one noise scale, for example [0.5]")
 
     def refusal(self, settings: RunSettings) -> str | None:
-        return needs_noise_levels(settings)
+        return denoising_refusal(settings, min(self.sigmas), max(self.sigmas))
 
     def t(self) -> Floats:
         borders = np.linspace(self.begin, self.end, self.points + 1)
@@ -150,13 +153,13 @@ class Basin(View):
 
 
 def half_widths(match: Any, t: Floats, end: float) -> Floats:
-    """Up to where a profile (…, t) returns its start without a break: the border behind the last place that does so.
+    """The t up to which a profile (…, t) matches without a break, half-way to the first point that does not.
 
-    Places before the training sample do not count. 0: even the first place behind it fails; ``end``: none does.
+    Points at t < 0 do not count. 0: the first point already fails; ``end``: none does.
     """
-    places = t[t > 0]
-    reach = np.cumprod(match[..., t > 0], axis=-1).sum(axis=-1)  # places in a row that match
-    borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [end]])
+    points = t[t > 0]
+    reach = np.cumprod(match[..., t > 0], axis=-1).sum(axis=-1)  # consecutive points that match
+    borders = np.concatenate([[0.0], (points[1:] + points[:-1]) / 2, [end]])
     return np.asarray(borders[reach], dtype=np.float64)
 
 
@@ -182,7 +185,7 @@ class BasinProbe(Probe):
 
     @cached_property
     def inputs(self) -> tuple[Tensor, Tensor]:
-        """All places on all lines at all σ, (σ·lines·anchors·t, *shape), and their σ."""
+        """All points on all lines at all σ, (σ·lines·anchors·t, *shape), and their σ."""
         start = self.subject.encode(self.starts)  # (anchors, *shape)
         end = torch.stack([self.subject.encode(line) for line in self.ends])
         t = torch.tensor(self.view.t(), dtype=torch.float32, device=start.device)
@@ -193,20 +196,20 @@ class BasinProbe(Probe):
         return flat.repeat(len(sigmas), *[1] * (flat.dim() - 1)), sigmas.repeat_interleave(len(flat))
 
     def constants(self) -> Arrays:
-        found = [self.summarise(said) for said in self.subject.ideals(*self.inputs).values()]
+        found = [self.summarise(denoised) for denoised in self.subject.ideals(*self.inputs).values()]
         return {"match": np.stack([one["match"] for one in found])}
 
     def measure(self, step: int) -> Arrays:
         return self.summarise(self.subject.denoise(step, *self.inputs))
 
-    def summarise(self, said: Tensor) -> Arrays:
-        """Each metric as (σ, lines, anchors, t)."""
+    def summarise(self, denoised: Tensor) -> Arrays:
+        """Each metric of the denoiser's output as (σ, lines, anchors, t)."""
         size = (len(self.view.sigmas), len(LINES), len(self.starts), self.view.points)
-        symbols = self.subject.encoding.decode(self.subject.rule, said).symbols.flatten(1)
+        symbols = self.subject.encoding.decode(self.subject.rule, denoised).symbols.flatten(1)
         start = self.starts.flatten(1).to(symbols.device)
         differs = (symbols.reshape(*size, -1) != start[None, None, :, None]).sum(dim=4)
         encoded = self.subject.encode(self.starts).flatten(1)
-        away = (said.reshape(*size, -1) - encoded[None, None, :, None]).norm(dim=4)
+        away = (denoised.reshape(*size, -1) - encoded[None, None, :, None]).norm(dim=4)
         return {
             "match": (differs == 0).to(torch.uint8).cpu().numpy(),
             "hamming": differs.to(torch.int32).cpu().numpy(),

@@ -1,4 +1,4 @@
-"""The learned score on the plane through a training sample and its neighbours, beside the oracles' (P1 C.4.3)."""
+"""View ``field``: the score on the plane through a training sample and its neighbours, learned and ideal (P1 C.4.3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from torch import Tensor
 from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.data.encodings import ImageEncoding
 from twoclocks.dissection.anchors import Corners, Surroundings
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import (
@@ -27,7 +26,7 @@ from twoclocks.dissection.view import (
     View,
     ViewError,
     critical,
-    needs_noise_levels,
+    denoising_refusal,
 )
 from twoclocks.objectives.edm import like
 from twoclocks.runs.settings import RunSettings
@@ -37,18 +36,18 @@ CORNERS = ("a", "b", "c", "d")
 
 @dataclass(frozen=True)
 class Fields:
-    """What denoisers say on the plane; the leading axes are steps, or oracles."""
+    """Denoisers evaluated on the plane; the leading axis is the step, or the oracle."""
 
-    score: Floats  # (…, σ, grid, grid): size of the whole score (D − x)/σ²
-    arrows: Floats  # (…, σ, grid, grid, 2): the score's part in the plane
-    pull: Floats  # (…, σ, grid, grid): where D lies between x_a (−1) and x_b (+1); 0 half-way, as x_c and x_d of bits
-    shares: Floats  # (…, σ, 5): parts of the rectangle that are drawn to a, b, c, d, and elsewhere
+    score: Floats  # (…, σ, grid, grid): norm of the score (D − x)/σ²
+    arrows: Floats  # (…, σ, grid, grid, 2): the component of the score in the plane
+    pull: Floats  # (…, σ, grid, grid): D projected on the line from x_a (−1) to x_b (+1); for bits x_c and x_d lie at 0
+    shares: Floats  # (…, σ, 5): fractions of the rectangle that denoise to a, b, c, d, and to anything else
 
 
 @dataclass(frozen=True)
 class FieldInfo(Info):
     sigmas: Floats
-    unit: float  # of σ: half the distance of neighbouring symbols
+    unit: float  # half the distance of neighbouring symbols, in which σ is given
     axes: tuple[Floats, Floats]  # coordinates of the grid: along x_a → x_b, and across
     corners: Floats  # (4, 2): where a, b, c, d lie on the plane
     hamming: int  # entries in which b differs from a
@@ -69,20 +68,21 @@ class FieldInfo(Info):
             elsewhere = f", {row[4]:.0%} elsewhere" if row[4] > 0.005 else ""
             return f"{row[0]:.0%} to a, {row[1]:.0%} to b, {row[2] + row[3]:.0%} to c and d{elsewhere}"
 
-        said = [
+        found = [
             f"The plane through a training sample (a), a valid unseen one that differs in {self.hamming} entries (b), "
-            f"and two between them that break the rule (c, d). At σ = {sigma:.2g} the rectangle between them is drawn: "
-            f"{words(shares[0])} at step {self.steps[0]:,}; {words(shares[-1])} at step {self.steps[-1]:,}."
+            f"and two between them that break the rule (c, d). At σ = {sigma:.2g} points of the rectangle denoise as "
+            f"follows: {words(shares[0])} at step {self.steps[0]:,}; {words(shares[-1])} at step {self.steps[-1]:,}."
         ]
         broken = shares[:, 2] + shares[:, 3]
         least = int(broken.argmin())
-        said.append(
-            f"Least is drawn to the rule-breaking corners at step {self.steps[least]:,}: {broken[least]:.0%}; the "
-            f"training sample draws most at step {self.steps[int(shares[:, 0].argmax())]:,}: {shares[:, 0].max():.0%}."
+        found.append(
+            f"The share of the rule-breaking corners is smallest at step {self.steps[least]:,} ({broken[least]:.0%}), "
+            f"that of the training sample largest at step {self.steps[int(shares[:, 0].argmax())]:,} "
+            f"({shares[:, 0].max():.0%})."
         )
         ideals = [f"{name}: {words(self.ideal.shares[k, level])}" for k, name in enumerate(self.oracles)]
-        said.append(f"The ideal denoisers at the same σ: {'; '.join(ideals)}.")
-        return said if "rule" in self.oracles else [*said, NO_ORACLE]
+        found.append(f"The ideal denoisers at the same σ: {'; '.join(ideals)}.")
+        return found if "rule" in self.oracles else [*found, NO_ORACLE]
 
     def numbers(self) -> dict[str, Any]:
         def table(shares: Floats) -> dict[str, list[list[float]]]:
@@ -105,7 +105,7 @@ class Field(View):
     sigmas: tuple[float, ...] = setting((0.2, 0.5, 1.0, 2.0), "noise scales", above=0)
     grid: int = setting(29, "points along each side", at_least=11, at_most=401)
     margin: float = setting(
-        0.4, "how far the plane reaches beyond the corners, in parts of their distance", at_least=0, at_most=1
+        0.4, "how far the plane reaches beyond the corners, relative to their distance", at_least=0, at_most=1
     )
     anchor: int = setting(0, "which training sample: the first from this row on that has such neighbours", at_least=0)
 
@@ -114,7 +114,7 @@ class Field(View):
             raise SettingError("sigmas", [], "give at least one noise scale, for example [0.5]")
 
     def refusal(self, settings: RunSettings) -> str | None:
-        return needs_noise_levels(settings)
+        return denoising_refusal(settings, min(self.sigmas), max(self.sigmas))
 
     def prepare(self, subject: Subject) -> Probe:
         return FieldProbe(self, subject)
@@ -178,8 +178,8 @@ class FieldProbe(Probe):
         return points, levels.repeat_interleave(self.view.grid**2)
 
     def constants(self) -> Arrays:
-        # In float64: on the lines where an ideal is undecided, rounding must not decide for it.
-        ideals = [self.summarise(said) for said in self.subject.ideals(*self.inputs).values()]
+        # In float64: where an ideal is undecided between two symbols, rounding errors must not decide.
+        ideals = [self.summarise(denoised) for denoised in self.subject.ideals(*self.inputs).values()]
         stacked = {name: np.stack([one[name] for one in ideals]) for name in ideals[0]}
         x, across = self.axes
         hamming = np.array([self.found.hamming])
@@ -189,12 +189,12 @@ class FieldProbe(Probe):
         points, sigma = self.inputs
         return self.summarise(self.subject.denoise(step, points.float(), sigma.float()).double())
 
-    def summarise(self, said: Tensor) -> Arrays:
-        """Of what a denoiser says of the inputs: score, arrows, pull, shares."""
+    def summarise(self, denoised: Tensor) -> Arrays:
+        """Score, arrows, pull and shares from the denoiser's output for the inputs."""
         y, sigma = self.inputs
         size = (len(self.view.sigmas), self.view.grid, self.view.grid)
-        score = ((said - y) / like(sigma, y) ** 2).flatten(1).double()
-        flat = said.flatten(1).double()
+        score = ((denoised - y) / like(sigma, y) ** 2).flatten(1).double()
+        flat = denoised.flatten(1).double()
         middle = (self.points[0] + self.points[1]).flatten() / 2
         pull = 2 * (flat - middle) @ self.e1 / self.length
         arrows = torch.stack([score @ self.e1, score @ self.e2], dim=1)
@@ -202,17 +202,18 @@ class FieldProbe(Probe):
             "score": score.norm(dim=1).reshape(size).float().cpu().numpy(),
             "arrows": arrows.reshape(*size, 2).float().cpu().numpy(),
             "pull": pull.reshape(size).float().cpu().numpy(),
-            "shares": self.shares(said, size),
+            "shares": self.shares(denoised, size),
         }
 
-    def shares(self, said: Tensor, size: tuple[int, ...]) -> Floats:
-        """How much of the rectangle is rounded to each corner, (σ, 5); the last: to something else.
+    def shares(self, denoised: Tensor, size: tuple[int, ...]) -> Floats:
+        """The fraction of the rectangle that rounds to each corner, (σ, 5); the last: to something else.
 
         Points on a boundary, where a denoiser is as near to one symbol as to another, are left out.
         """
-        assert isinstance(self.subject.encoding, ImageEncoding)
-        symbols = self.subject.encoding.decode(self.subject.rule, said).symbols.flatten(1).cpu()
-        best = self.subject.encoding.scores(self.subject.rule, said.double()).topk(2, dim=2).values
+        symbols = self.subject.encoding.decode(self.subject.rule, denoised).symbols.flatten(1).cpu()
+        scores = self.subject.encoding.scores(self.subject.rule, denoised.double())
+        assert scores is not None  # encodings without points are refused
+        best = scores.topk(2, dim=2).values
         decided = ((best[..., 0] - best[..., 1]).amin(dim=1) > 1e-6).reshape(size).cpu().numpy()
         corners = self.found.stack().flatten(1)
         hits = (symbols[:, None] == corners).all(dim=2)  # (points, 4)

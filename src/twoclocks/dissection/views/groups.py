@@ -1,4 +1,4 @@
-"""New as a whole, known in its parts? Novelty of pieces and of blocks of pieces against chance (P1 §2)."""
+"""View ``groups``: are new samples made of known pieces? Novelty of pieces and blocks against chance (P1 §2)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from twoclocks.runs.settings import RunSettings
 @dataclass(frozen=True)
 class GroupsInfo(Info):
     kinds: tuple[str, ...]  # of pieces
-    blocks: tuple[int, ...]  # how many neighbouring pieces of the first kind a block has
-    seen: Floats  # (steps, kinds): pieces of new samples that occur in the training set
-    coverage: Floats  # (steps, kinds): pieces of the training set that some sample has
-    block_seen: Floats  # (steps, blocks): blocks of samples that stand at the same place in a training sample
+    blocks: tuple[int, ...]  # sizes of blocks, in neighbouring pieces of the first kind
+    seen: Floats  # (steps, kinds): fraction of the pieces of new samples that occur in the training set
+    coverage: Floats  # (steps, kinds): fraction of the pieces of the training set that occur in samples
+    block_seen: Floats  # (steps, blocks): fraction of blocks that occur at the same position in a training sample
     trials: Floats  # (steps,): samples that are no copies
     samples: Floats  # (steps,): all samples
     chance_seen: Floats  # (2, kinds): the same for samples of the rule itself, and for uniform symbols
@@ -37,9 +37,9 @@ class GroupsInfo(Info):
     chance_block: Floats
 
     def copied_blocks(self) -> dict[int, tuple[float, float, float]]:
-        """Sizes at which blocks are surely copied more often than chance explains: rate, its lower bound, chance.
+        """Sizes at which blocks are copied more often than by chance: rate, its lower bound, chance.
 
-        At the last step; blocks of one sample are one trial, and all sizes share the permitted error.
+        At the last step and with 95% confidence over all sizes; the blocks of one sample count as one trial.
         """
         tail = np.full(len(self.blocks), 0.025 / len(self.blocks))
         rate, chance = self.block_seen[-1], self.chance_block[0]
@@ -49,33 +49,33 @@ class GroupsInfo(Info):
         return {size: (float(r), float(a), float(c)) for size, r, a, b, c in found if a > b}
 
     def seen_interval(self) -> tuple[Floats, Floats]:
-        """95% bounds of ``seen``, pieces of one sample counted as one trial."""
+        """95% bounds of ``seen``; the pieces of one sample count as one trial."""
         trials = np.maximum(self.trials, 1)[:, None]
         low, high = clopper_pearson(np.nan_to_num(self.seen) * trials, trials, np.full(self.seen.shape, 0.025))
         return low, high
 
     def sentences(self) -> list[str]:
         low, high = self.seen_interval()
-        said = []
+        found = []
         for k, kind in enumerate(self.kinds):
             if self.trials[-1]:
-                said.append(
+                found.append(
                     f"At the last evaluation {self.seen[-1, k]:.1%} ({low[-1, k]:.1%} to {high[-1, k]:.1%}) of the "
-                    f"{pieces_named(kind)} in samples that are no copies occur in the training set; by chance "
-                    f"{self.chance_seen[0, k]:.1%} for a perfect model of the rule, {self.chance_seen[1, k]:.1%} for "
-                    f"uniform symbols. Samples cover {self.coverage[-1, k]:.1%} of the training set's "
+                    f"{pieces_named(kind)} in samples that are not copies occur in the training set; it would be "
+                    f"{self.chance_seen[0, k]:.1%} for a perfect model of the rule and {self.chance_seen[1, k]:.1%} "
+                    f"for uniform symbols. Samples contain {self.coverage[-1, k]:.1%} of the training set's "
                     f"{pieces_named(kind)}."
                 )
         above = self.copied_blocks()
         for size, (rate, least, chance) in above.items():
-            what = "whole samples" if size == self.blocks[-1] else f"blocks of {size} neighbouring pieces"
-            said.append(
-                f"{rate:.1%} of the {what} stand so, at their place, in a training sample (surely more than "
-                f"{least:.1%}; chance {chance:.1%})."
+            what = "samples also occur" if size == self.blocks[-1] else f"{size}-piece blocks also occur"
+            where = "in the training set" if size == self.blocks[-1] else "at the same position in a training sample"
+            found.append(
+                f"{rate:.1%} of {what} {where} (at least {least:.1%} with 95% confidence; chance {chance:.1%})."
             )
         if not above:
-            said.append("At no size are blocks of neighbouring pieces surely copied more often than chance explains.")
-        return said
+            found.append("At no size are blocks copied more often than by chance with 95% confidence.")
+        return found
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -93,7 +93,7 @@ class GroupsInfo(Info):
 @VIEWS.register("groups")
 @dataclass(frozen=True, kw_only=True)
 class Groups(View):
-    """Whether pieces are known and only their combination is new."""
+    """Whether new samples are new combinations of known pieces."""
 
     reads: ClassVar[Reads] = "samples"
 
@@ -132,13 +132,13 @@ class GroupsProbe(Probe):
 
     @cached_property
     def contents(self) -> dict[str, Copies]:
-        """The contents that pieces of training samples have, wherever they stand."""
+        """The pieces of training samples, at any position."""
         parts = self.rule.parts(self.train)
         return {kind: Copies(parts[kind].flatten(0, 1), self.rule.symbols) for kind in kinds_of(self.rule)}
 
     @cached_property
-    def places(self) -> dict[int, list[Copies]]:
-        """For each size of a block, what stands in the training set at each of its places."""
+    def known_blocks(self) -> dict[int, list[Copies]]:
+        """For each size, the blocks of the training set at each position."""
         return {
             size: [Copies(block, self.rule.symbols) for block in blocks_of(self.rule, self.train, size)]
             for size in self.sizes
@@ -149,7 +149,7 @@ class GroupsProbe(Probe):
         return block_sizes(first_pieces(self.rule, self.train[:1]).shape[1])
 
     def constants(self) -> Arrays:
-        """What samples of the rule, and uniform symbols, would show; as many as are looked at."""
+        """The same fractions for samples of the rule and for uniform symbols."""
         chosen = self.subject.settings.evaluation
         number = min(chosen.samples, chosen.keep_samples)
         drawn = self.rule.sample(CHANCE_SAMPLES, chosen.seed), cube_set(self.rule, CHANCE_SAMPLES, chosen.seed)
@@ -161,7 +161,7 @@ class GroupsProbe(Probe):
         return self.summarise(symbols, len(symbols))
 
     def summarise(self, symbols: Tensor, covering: int) -> Arrays:
-        """``covering``: how many of the samples count for coverage, which grows with their number."""
+        """All fractions; ``covering``: how many samples count for coverage, which grows with their number."""
         new = symbols[~self.subject.evaluator.copies.found(symbols)]
         parts, new_parts = self.rule.parts(symbols[:covering]), self.rule.parts(new)
         seen, coverage = [], []
@@ -169,17 +169,10 @@ class GroupsProbe(Probe):
             hits = contents.found(new_parts[kind].flatten(0, 1))
             seen.append(float(hits.double().mean()) if len(new) else np.nan)
             coverage.append(covered(contents, parts[kind].flatten(0, 1), self.rule.symbols))
-        blocks = [
-            float(
-                torch.stack(
-                    [
-                        c.found(b).double().mean()
-                        for c, b in zip(places, blocks_of(self.rule, symbols, size), strict=True)
-                    ]
-                ).mean()
-            )
-            for size, places in self.places.items()
-        ]
+        blocks = []
+        for size, known in self.known_blocks.items():
+            pairs = zip(known, blocks_of(self.rule, symbols, size), strict=True)
+            blocks.append(float(torch.stack([there.found(block).double().mean() for there, block in pairs]).mean()))
         return {
             "seen": np.array(seen),
             "coverage": np.array(coverage),
@@ -189,13 +182,13 @@ class GroupsProbe(Probe):
 
 
 def covered(contents: Copies, pieces: Tensor, symbols: int) -> float:
-    """Fraction of the known contents that occur among some pieces."""
+    """Fraction of ``contents`` that occur among ``pieces``."""
     digests = digest(pack(pieces[contents.found(pieces)], symbols), contents.seed)
     return len(torch.unique(digests)) / len(contents)
 
 
 def block_sizes(pieces: int) -> tuple[int, ...]:
-    """1, 2, 4, … and all pieces: single ones, whole samples, and scales between."""
+    """1, 2, 4, … and the number of all pieces, which is a whole sample."""
     return tuple(sorted({2**k for k in range(pieces.bit_length()) if 2**k <= pieces} | {pieces}))
 
 
@@ -206,10 +199,10 @@ def kinds_of(rule: Rule) -> tuple[str, ...]:
 
 
 def first_pieces(rule: Rule, symbols: Tensor) -> Tensor:
-    """The pieces of the first such kind, (n, pieces, entries)."""
+    """The pieces of the first kind, (n, pieces, entries)."""
     return rule.parts(symbols)[kinds_of(rule)[0]]
 
 
 def blocks_of(rule: Rule, symbols: Tensor, size: int) -> list[Tensor]:
-    """Neighbouring pieces of the first kind, ``size`` at a time without overlap: (n, size·entries) each."""
+    """Blocks of ``size`` neighbouring pieces of the first kind, without overlap: (n, size·entries) each."""
     return [part.flatten(1) for part in first_pieces(rule, symbols).split(size, dim=1) if part.shape[1] == size]

@@ -1,4 +1,4 @@
-"""Next-token loss by position: what the rule gives away falls first, what only memory knows splits late (P1 §5.1)."""
+"""View ``positions``: next-token loss by position; memory splits late positions from the held-out loss (P1 §5.1)."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
 from twoclocks.core.errors import UserError
 from twoclocks.data.sets import loss_splits
-from twoclocks.dissection.subject import Reads, Subject, finite
+from twoclocks.dissection.subject import SPLITS, Reads, Subject, finite
 from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Info, Probe, View, when
-from twoclocks.dissection.views.spectrum_info import SPLITS
-from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.oracles.posterior import rule_posterior
 from twoclocks.oracles.prefix import listed_token_loss, next_token_loss
 from twoclocks.runs.settings import RunSettings
 
-DETERMINED = 0.5  # a position counts as given by the rule if less than this part of a uniform symbol's entropy is left
+DETERMINED = 0.5  # a position counts as determined by the rule if its loss is below this fraction of ln(symbols)
 
 
 @dataclass(frozen=True)
 class PositionsInfo(Info):
     loss: Floats  # (steps, SPLITS, positions), nats
     error: Floats  # standard errors of the same
-    uniform: float  # ln(symbols): the loss of somebody who knows nothing
+    uniform: float  # ln(symbols): the loss of a uniform prediction
     rule_floor: Floats  # (positions,): loss of a perfect model of the rule on unseen samples; NaN: not known
     memory_floor: Floats  # (positions,): loss of a perfect memory on training samples
-    determined: npt.NDArray[np.intp]  # positions that the rule gives away: a group's last
+    determined: npt.NDArray[np.intp]  # positions that the rule determines: the last of each group
     rule_onsets: tuple[Onset | None, ...]  # when each of those positions is half learned; None for the others
     memory_onsets: tuple[Onset, ...]  # when held-out and training loss split, at every position
 
@@ -58,29 +56,29 @@ class PositionsInfo(Info):
 
     def sentences(self) -> list[str]:
         exact = bool(np.isfinite(self.rule_floor).all())
-        said = [] if exact else [f"{NO_ORACLE} Marked are the ends of its pieces."]
+        found = [] if exact else [f"{NO_ORACLE} The last positions of its pieces are marked instead."]
         known = [(k, one) for k, one in enumerate(self.rule_onsets) if one is not None]
         seen = [(k, one) for k, one in known if one.seen]
         if known:
-            said.append(
-                f"{'The rule gives away' if exact else 'Marked are'} {len(known)} of {self.loss.shape[2]} positions "
-                f"({', '.join(str(k + 1) for k, _ in known[:12])}{', …' if len(known) > 12 else ''}); "
-                f"{len(seen)} of them are half learned by the end."
-            )
+            listed = f"{', '.join(str(k + 1) for k, _ in known[:12])}{', …' if len(known) > 12 else ''}"
+            count = f"{len(known)} of {self.loss.shape[2]} positions"
+            what = f"The rule determines {count}" if exact else f"{count} are marked"
+            found.append(f"{what} ({listed}); {len(seen)} of them are half learned by the end.")
         if seen:
             first, last = (pick(seen, key=lambda pair: pair[1].upper) for pick in (min, max))
-            told = f"first position {first[0] + 1}, {when(first[1])}, last position {last[0] + 1}, {when(last[1])}"
-            said.append(f"They fall {told if first[1].upper < last[1].upper else f'together, {when(first[1])}'}.")
+            apart = f"first position {first[0] + 1}, {when(first[1])}; last position {last[0] + 1}, {when(last[1])}"
+            order = apart if first[1].upper < last[1].upper else f"together, {when(first[1])}"
+            found.append(f"Their loss falls {order}.")
         split = [(k, one) for k, one in enumerate(self.memory_onsets) if one.seen]
         if split:
             first = min(split, key=lambda pair: pair[1].upper)
-            said.append(
+            found.append(
                 f"Held-out and training loss split at {len(split)} positions, mostly from position "
                 f"{(self.first_split() or 0) + 1} on; first at position {first[0] + 1}, {when(first[1])}."
             )
         else:
-            said.append("Held-out and training loss split at no position.")
-        return said
+            found.append("Held-out and training loss do not split at any position.")
+        return found
 
     def numbers(self) -> dict[str, Any]:
         def onsets(found: Sequence[Onset | None]) -> list[dict[str, Any] | None]:
@@ -108,10 +106,10 @@ class Positions(View):
     )
 
     def refusal(self, settings: RunSettings) -> str | None:
-        if isinstance(settings.objective, Autoregressive):
+        if settings.objective.offers("token_losses"):
             return None
         name = OBJECTIVES.name_of(settings.objective)
-        return f"objective {name} has no order of positions; it is made for autoregressive models"
+        return f"objective {name} has no order of positions; this view needs a loss per token (autoregressive)"
 
     def prepare(self, subject: Subject) -> Probe:
         return PositionsProbe(self, subject)
@@ -127,7 +125,7 @@ class Positions(View):
         train, unseen = (rows[:, SPLITS.index(name)] for name in ("train", "held_out"))
 
         def rises(values: Floats, threshold: float) -> Onset:
-            """Of values (steps, rows)."""
+            """When the mean over rows of the values (steps, rows) rises above a threshold."""
             errors = values.std(axis=1, ddof=1) / math.sqrt(values.shape[1])
             return gap_onset(at, values.mean(axis=1), errors, threshold, clocks.sustain, clocks.confidence)
 
@@ -153,7 +151,7 @@ class Positions(View):
 class PositionsProbe(Probe):
     def __init__(self, view: Positions, subject: Subject) -> None:
         self.subject = subject
-        rows = min(view.rows, len(subject.train))  # a repeated row says nothing new: its loss has no noise
+        rows = min(view.rows, len(subject.train))  # a repeated row adds no information: its loss has no noise
         self.rows = loss_splits(subject.rule, subject.train, rows, subject.settings.data.seed)
         self.clean = torch.stack([subject.encode(self.rows[name]) for name in SPLITS])
 
@@ -170,13 +168,18 @@ class PositionsProbe(Probe):
 
     def measure(self, step: int) -> Arrays:
         objective, network = self.subject.objective, self.subject.network(step)
-        assert isinstance(objective, Autoregressive)
-        loss = self.subject.in_pieces(lambda rows: objective.position_loss(network, rows), self.clean.flatten(0, 1))
+
+        def token_losses(rows: torch.Tensor) -> torch.Tensor:
+            losses = objective.token_losses(network, rows)
+            assert losses is not None  # other objectives are refused
+            return losses
+
+        loss = self.subject.in_chunks(token_losses, self.clean.flatten(0, 1))
         return {"loss": finite(loss, step).reshape(self.clean.shape).float().cpu().numpy()}
 
 
 def ends_of_pieces(subject: Subject) -> torch.Tensor:
-    """Where the rule's oracle is not known: the last position of each piece of its first kind."""
+    """The last position of each piece of the rule's first kind, for rules whose oracle is not known."""
     places = torch.arange(subject.train[0].numel()).reshape(1, *subject.rule.shape)
     pieces = next(iter(subject.rule.parts(places).values()))
     ends: torch.Tensor = pieces[0].amax(dim=1).unique()

@@ -1,4 +1,4 @@
-"""The fate of every noise: four states at every evaluation, how they follow each other, how long they last."""
+"""View ``raster``: the outcome of each initial noise at every evaluation, its transitions and dwell times."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """What happened between two evaluations, over a stretch of training."""
+class TransitionWindow:
+    """Transitions from one evaluation to the next, counted over a window of training steps."""
 
     name: str
-    first: int  # steps of the evaluations at which it begins and ends
+    first: int  # steps of the first and the last evaluation in the window
     last: int
     counts: npt.NDArray[np.int64]  # (4, 4): from state, to state
-    stay: Floats  # (4,): probability to be in the same state at the next evaluation; NaN where nobody was in it
+    stay: Floats  # (4,): probability to be in the same state at the next evaluation; NaN where no noise was in it
     stay_low: Floats
     stay_high: Floats
-    dwell: Floats  # (4,): evaluations spent in a state for each time it was left; inf where it never was
+    dwell: Floats  # (4,): mean stay in evaluations; inf where a state was never left
 
     @property
     def markov(self) -> Floats:
-        """Probability of the next state given the present one; a row of NaN where nobody was in it."""
+        """Probability (4, 4) of the next state given the present one; a row of NaN where no noise was in it."""
         total = self.counts.sum(axis=1, keepdims=True)
         return ratio(self.counts, np.broadcast_to(total, (4, 4)))
 
@@ -48,7 +48,7 @@ class Stretch:
 @dataclass(frozen=True)
 class RasterInfo(Info):
     states: States  # (steps, noises), indices into STATES
-    phases: tuple[Stretch, ...]
+    windows: tuple[TransitionWindow, ...]
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -57,60 +57,64 @@ class RasterInfo(Info):
 
     @property
     def transitions(self) -> npt.NDArray[np.int64]:
-        """From each evaluation to the next (steps − 1, 4, 4)."""
+        """Number of transitions from each evaluation to the next (steps − 1, 4, 4)."""
         return np.stack([counted(a, b).sum(axis=0) for a, b in pairwise(self.states)])
 
     @property
     def first_memorized(self) -> Floats:
-        """The step at which each noise first gives a training sample; inf: never."""
+        """The step at which each noise first generates a training sample; inf: never."""
         hit = self.states == MEMORIZED
         return np.where(hit.any(axis=0), self.steps[hit.argmax(axis=0)], np.inf)
 
     @property
     def order(self) -> npt.NDArray[np.intp]:
-        """Noises by their first memorization; the others by how long they have been valid at the end."""
+        """Noises sorted by their first memorization; those without one by the number of valid samples."""
         valid = (self.states >= STATES.index("valid-new")).sum(axis=0)
         return np.lexsort((-valid, self.first_memorized))
 
     def sentences(self) -> list[str]:
         n, last = self.states.shape[1], self.counts[-1] / self.states.shape[1]
-        said = [
-            f"{n:,} noises at {len(self.steps)} evaluations. At the last, {last[2]:.1%} give valid and new samples, "
-            f"{last[3]:.1%} training samples, {last[1]:.1%} break the rule, {last[0]:.1%} lie between symbols."
+        found = [
+            f"{n:,} noises at {len(self.steps)} evaluations. At the last one, {last[2]:.1%} of the samples are valid "
+            f"and new, {last[3]:.1%} are copies, {last[1]:.1%} break the rule, {last[0]:.1%} lie between symbols."
         ]
         ever = float((self.states == MEMORIZED).any(axis=0).mean())
-        said.append(f"{ever:.1%} of the noises gave a training sample at some evaluation.")
-        if not self.phases:
-            return [*said, "No window holds two evaluations, so there are no transitions to count."]
-        phase = self.phases[-1]
-        for k, words in ((MEMORIZED, "A training sample"), (2, "A valid and new sample"), (1, "A broken rule")):
-            if math.isfinite(phase.stay[k]):
-                visit = f"is left once in {phase.dwell[k]:.1f} evaluations on average"
-                said.append(
-                    f"{words} is still one at the next evaluation with probability {phase.stay[k]:.2f} "
-                    f"({phase.stay_low[k]:.2f} to {phase.stay_high[k]:.2f}) {phase.name}; it "
-                    f"{visit if math.isfinite(phase.dwell[k]) else 'was never left'}."
+        found.append(f"{ever:.1%} of the noises generated a training sample at some evaluation.")
+        if not self.windows:
+            return [*found, "No window holds two evaluations, so there are no transitions to count."]
+        window = self.windows[-1]
+        for k, sample, kind in (
+            (MEMORIZED, "A copy", "a copy"),
+            (2, "A valid and new sample", "valid and new"),
+            (1, "An invalid sample", "invalid"),
+        ):
+            if math.isfinite(window.stay[k]):
+                known = math.isfinite(window.dwell[k])
+                dwell = f"mean stay: {window.dwell[k]:.1f} evaluations" if known else "it never changed"
+                found.append(
+                    f"{sample} stays {kind} at the next evaluation {window.stay[k]:.0%} of the time "
+                    f"(95% interval {window.stay_low[k]:.0%} to {window.stay_high[k]:.0%}; {dwell}), {window.name}."
                 )
-        return said
+        return found
 
     def numbers(self) -> dict[str, Any]:
         return {
             "noises": int(self.states.shape[1]),
             "ever_memorized": float((self.states == MEMORIZED).any(axis=0).mean()),
             "counts": {name: self.counts[:, k].tolist() for k, name in enumerate(STATES)},
-            "phases": [
+            "phases": [  # the key of results that were stored before
                 {
-                    "name": phase.name,
-                    "steps": [phase.first, phase.last],
-                    "counts": phase.counts.tolist(),
+                    "name": window.name,
+                    "steps": [window.first, window.last],
+                    "counts": window.counts.tolist(),
                     "stay": {
-                        name: [float(phase.stay[k]), float(phase.stay_low[k]), float(phase.stay_high[k])]
+                        name: [float(window.stay[k]), float(window.stay_low[k]), float(window.stay_high[k])]
                         for k, name in enumerate(STATES)
-                        if math.isfinite(phase.stay[k])
+                        if math.isfinite(window.stay[k])
                     },
-                    "dwell": {name: float(d) for name, d in zip(STATES, phase.dwell, strict=True) if math.isfinite(d)},
+                    "dwell": {name: float(d) for name, d in zip(STATES, window.dwell, strict=True) if math.isfinite(d)},
                 }
-                for phase in self.phases
+                for window in self.windows
             ],
         }
 
@@ -118,13 +122,13 @@ class RasterInfo(Info):
 @VIEWS.register("raster")
 @dataclass(frozen=True, kw_only=True)
 class Raster(View):
-    """Which state each noise's sample is in at every evaluation."""
+    """The outcome of each initial noise at every evaluation: between symbols, invalid, valid and new, or a copy."""
 
     reads: ClassVar[Reads] = "samples"
     interprets: ClassVar[tuple[str, ...]] = ("windows",)
     fewest: ClassVar[int] = 2
     windows: tuple[int, ...] = setting(
-        (), "first and last step of each window for transitions, in pairs; empty: as the clocks divide the run"
+        (), "first and last step of each window of transitions, in pairs; empty: before, between and after the clocks"
     )
 
     def check(self) -> None:
@@ -142,14 +146,15 @@ class Raster(View):
     ) -> RasterInfo:
         at = np.array(steps, dtype=np.int64)
         named = self.named_windows(subject.clocks, at)
-        phases = [
-            stretch_of(name, at[inside], measurements["states"][inside])
+        windows = [
+            transitions_in(name, at[inside], measurements["states"][inside])
             for name, inside in ((name, (at >= a) & (at <= b)) for name, (a, b) in named.items())
             if inside.sum() >= 2
         ]
-        return RasterInfo(at, subject.clocks, measurements["states"], tuple(phases))
+        return RasterInfo(at, subject.clocks, measurements["states"], tuple(windows))
 
     def named_windows(self, clocks: Clocks | None, steps: npt.NDArray[np.int64]) -> dict[str, Span]:
+        """First and last step of each window, by its name in sentences."""
         if self.windows:
             pairs = zip(self.windows[::2], self.windows[1::2], strict=True)
             return {f"from step {a:,} to {b:,}": (a, b) for a, b in pairs}
@@ -173,25 +178,25 @@ class RasterProbe(Probe):
 
 
 def counted(before: States, after: States) -> npt.NDArray[np.int64]:
-    """Which transition each noise makes, as (noises, 4, 4) with a single one."""
+    """The transition of each noise, one-hot (noises, 4, 4)."""
     kinds: npt.NDArray[np.int64] = np.eye(16, dtype=np.int64)[before.astype(np.intp) * 4 + after]
     return kinds.reshape(-1, 4, 4)
 
 
-def stretch_of(name: str, steps: npt.NDArray[np.int64], states: States) -> Stretch:
-    """Transitions between consecutive evaluations."""
+def transitions_in(name: str, steps: npt.NDArray[np.int64], states: States) -> TransitionWindow:
+    """Count the transitions between consecutive evaluations of a window."""
     each = np.sum([counted(a, b) for a, b in pairwise(states)], axis=0)  # (noises, 4, 4)
     counts = each.sum(axis=0)
     stay = stays(counts)
     low, high = stay_interval(each, stay)
-    return Stretch(name, int(steps[0]), int(steps[-1]), counts, stay, low, high, dwell_times(states))
+    return TransitionWindow(name, int(steps[0]), int(steps[-1]), counts, stay, low, high, dwell_times(states))
 
 
 def stay_interval(each: npt.NDArray[np.int64], stay: Floats) -> tuple[Floats, Floats]:
     """95% bounds of the probabilities to stay, from each noise's own transitions (noises, 4, 4).
 
-    Moves of one noise depend on each other, so the number of trials is what independent ones would need to scatter as
-    the noises do; where nothing scatters, it is the number of noises that were ever in the state.
+    Transitions of one noise depend on each other, so the effective number of trials is the one at which independent
+    trials would vary as much as the noises do; without any variation it is the number of noises that were in the state.
     """
     stayed, tried = np.diagonal(each, axis1=1, axis2=2), each.sum(axis=2)  # (noises, 4)
     total = tried.sum(axis=0)
@@ -206,21 +211,22 @@ def stay_interval(each: npt.NDArray[np.int64], stay: Floats) -> tuple[Floats, Fl
 
 
 def stays(counts: npt.NDArray[np.int64]) -> Floats:
-    """Probability to stay in each state, (…, 4) of counts (…, 4, 4); NaN where nobody was in it."""
+    """Probability to stay in each state, (…, 4) from counts (…, 4, 4); NaN where no noise was in it."""
     return ratio(np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1))
 
 
 def ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> Floats:
-    """NaN where there is nothing to divide by."""
+    """Elementwise quotient; NaN where the denominator is 0."""
     found = np.full(whole.shape, np.nan)
     np.divide(part, whole, out=found, where=whole > 0)
     return found
 
 
 def dwell_times(states: States) -> Floats:
-    """Evaluations spent in a state for each time it was left: the mean of geometric visits, some cut off by the end.
+    """Mean stay in each state: evaluations spent in it, divided by the number of times that it was left.
 
-    What happens between two evaluations is not seen.
+    Stays that the last evaluation cuts off count with the time that is known. Changes between two evaluations that are
+    reversed before the second one are not seen.
     """
     found = np.full(4, np.nan)
     for k in range(4):

@@ -16,7 +16,7 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UserError
 from twoclocks.dissection import dissect_run
 from twoclocks.dissection.execution import choose_views
-from twoclocks.dissection.views.productions_info import ProductionsInfo
+from twoclocks.dissection.views.productions import ProductionsInfo
 from twoclocks.papers.recipe import AS_PRINTED, LEAN, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.rhm import RandomHierarchy
 from twoclocks.runs import Run, RunSettings, load_settings
@@ -116,7 +116,7 @@ class Productions(Recipe):
         found = dissect_run(one, choose_views(["productions"], {})).infos["productions"]
         assert isinstance(found, ProductionsInfo)
         early = found.fits[found.early]
-        if not early.said:
+        if not early.tested:
             return Measurement("unfinished", " ".join(found.sentences()), {"early": early.as_json()})
         good = not early.usage_deviates and not early.pairs_deviate
         verdict: Verdict = "reproduced" if good else "not reproduced"

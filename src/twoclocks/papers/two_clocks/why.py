@@ -90,7 +90,7 @@ class Sticky(Why):
     view: ClassVar[str] = "raster"
 
     def judge(self, info: Any) -> tuple[bool, str]:
-        phase = info.phases[-1]
+        phase = info.windows[-1]
         copied, broken = STATES.index("memorized"), STATES.index("broken")
         words = ", ".join(
             f"{name} stays {phase.stay[k]:.2f} ({phase.stay_low[k]:.2f} to {phase.stay_high[k]:.2f})"

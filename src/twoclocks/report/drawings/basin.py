@@ -1,54 +1,62 @@
-"""Drawing of basins: profiles on three kinds of lines, and how far each reaches over training."""
+"""Drawing of ``basin``: profiles on three kinds of lines, and the half-width of each over training."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from twoclocks.dissection.views.basin import LINES, METRICS, BasinInfo
+from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
     ORACLES,
     SMALL,
     figure_of,
     line_with_band,
     mark_clocks,
-    moments,
     shades,
+    shown_steps,
     step_axis,
 )
 from twoclocks.report.theme import light
 
-LABELS = {"match": "part returned exactly", "hamming": "entries that differ", "l2": "distance (L2)"}
+LABELS = {"match": "fraction returned exactly", "hamming": "entries that differ", "l2": "distance (L2)"}
 
 
-def draw(info: BasinInfo) -> Any:
-    level, chosen = info.level, moments(info.steps, info.clocks)
-    figure = figure_of(9.6, 8.4)
-    axes = figure.subplots(4, len(LINES), height_ratios=[1, 1, 1, 1.3])
-    colours = shades(len(chosen))
-    for column, line in enumerate(LINES):
-        for row, metric in enumerate(METRICS):
-            axis = axes[row, column]
-            for colour, at in zip(colours, chosen, strict=True):
-                mean, low, high = (one[metric][at, level, column] for one in (info.mean, info.low, info.high))
-                line_with_band(axis, info.t, mean, low, high, colour, label=f"step {info.steps[at]:,}", linewidth=1.4)
-            axis.axvline(0.5, color=light("muted"), linewidth=0.8, linestyle=":")
-            if not column:
-                axis.set_ylabel(LABELS[metric], fontsize=8.5)
-        axes[0, column].set_title(f"towards a {line} neighbour", fontsize=9)
-        axes[len(METRICS) - 1, column].set_xlabel("place on the line (1: the neighbour)", fontsize=8.5)
-        draw_widths(axes[-1, column], info, level, column)
-    axes[0, 0].legend(loc="lower left", **SMALL)
-    axes[-1, 0].set_ylabel("half-width of the basin", fontsize=8.5)
-    axes[-1, 0].legend(loc="upper left", **SMALL)
-    return figure
+@DRAWINGS.register("basin")
+class BasinDrawing(Drawing):
+    title = "Basin width of training samples"
+    order = 70
+
+    def draw(self, info: BasinInfo) -> Figure:
+        level, chosen = info.level, shown_steps(info.steps, info.clocks)
+        figure = figure_of(9.6, 8.4)
+        axes = figure.subplots(4, len(LINES), height_ratios=[1, 1, 1, 1.3])
+        colours = shades(len(chosen))
+        for column, line in enumerate(LINES):
+            for row, metric in enumerate(METRICS):
+                axis = axes[row, column]
+                for colour, at in zip(colours, chosen, strict=True):
+                    mean, low, high = (one[metric][at, level, column] for one in (info.mean, info.low, info.high))
+                    label = f"step {info.steps[at]:,}"
+                    line_with_band(axis, info.t, mean, low, high, colour, label=label, linewidth=1.4)
+                axis.axvline(0.5, color=light("muted"), linewidth=0.8, linestyle=":")
+                if not column:
+                    axis.set_ylabel(LABELS[metric], fontsize=8.5)
+            axes[0, column].set_title(f"towards a {line} neighbour", fontsize=9)
+            axes[len(METRICS) - 1, column].set_xlabel("position on the line (1: the neighbour)", fontsize=8.5)
+            draw_widths(axes[-1, column], info, level, column)
+        axes[0, 0].legend(loc="lower left", **SMALL)
+        axes[-1, 0].set_ylabel("half-width of the basin", fontsize=8.5)
+        axes[-1, 0].legend(loc="upper left", **SMALL)
+        return figure
 
 
 def draw_widths(axis: Any, info: BasinInfo, level: int, line: int) -> None:
+    """Half-widths over training, with those of the ideal denoisers."""
     width, low, high = (one[:, level, line] for one in (info.width, info.width_low, info.width_high))
     line_with_band(axis, info.steps, width, low, high, light("ink"), label="learned")
     for k, name in enumerate(info.oracles):
-        drawn_as = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "label": f"ideal: {name}"}
-        axis.axhline(info.ideal[k, level, line], color=light(ORACLES[name]), **drawn_as)
+        line_style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "label": f"ideal: {name}"}
+        axis.axhline(info.ideal[k, level, line], color=light(ORACLES[name]), **line_style)
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
     axis.set_ylim(0, info.t[-1] * 1.05)

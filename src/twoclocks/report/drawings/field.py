@@ -1,4 +1,4 @@
-"""Drawing of the field: score and pull on the plane through four corners, learned and ideal."""
+"""Drawing of ``field``: score and pull on the plane through four corners, learned and ideal."""
 
 from __future__ import annotations
 
@@ -7,37 +7,69 @@ from typing import Any
 import numpy as np
 
 from twoclocks.dissection.views.field import CORNERS, FieldInfo, Fields
+from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.film import Film, shoot
-from twoclocks.report.drawings.parts import FIXED_INK, figure_of, moments
+from twoclocks.report.drawings.parts import FIXED_INK, figure_of, shown_steps
 
 MARKERS = {"a": ("white", "o"), "b": ("#56e0ff", "s"), "c": ("#ffe14d", "^"), "d": ("#ff9a3d", "v")}
 NAMES = {"memory": "training set"}
 
 
-def draw(info: FieldInfo) -> Any:
-    """Chosen checkpoints at the critical σ, and the oracles beside them."""
-    level, chosen = info.level, moments(info.steps, info.clocks)
-    panels: list[tuple[str, Fields, int]] = [(f"step {info.steps[at]:,}", info.learned, at) for at in chosen]
-    panels += [(f"ideal: {NAMES.get(name, name)}", info.ideal, k) for k, name in enumerate(info.oracles)]
-    figure = figure_of(1.45 * len(panels) + 0.9, 3.6)
-    axes = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
-    top = brightest(info, level)
-    for column, (title, fields, index) in enumerate(panels):
-        draw_score(axes[0, column], info, fields.score[index, level], fields.arrows[index, level], top)
-        draw_pull(axes[1, column], info, fields.pull[index, level])
-        axes[0, column].set_title(title, fontsize=8.5)
-    axes[0, 0].set_ylabel("size of score", fontsize=8.5)
-    axes[1, 0].set_ylabel("pull to a (blue), b (red)", fontsize=8.5)
-    figure.suptitle(f"σ = {info.sigmas[level]:.2g}", fontsize=9, x=0.02, ha="left")
-    return figure
+@DRAWINGS.register("field")
+class FieldDrawing(Drawing):
+    title = "Score field around a training sample"
+    order = 60
+
+    def draw(self, info: FieldInfo) -> Figure:
+        """Chosen checkpoints at the critical σ, and the oracles beside them."""
+        level, chosen = info.level, shown_steps(info.steps, info.clocks)
+        panels: list[tuple[str, Fields, int]] = [(f"step {info.steps[at]:,}", info.learned, at) for at in chosen]
+        panels += [(f"ideal: {NAMES.get(name, name)}", info.ideal, k) for k, name in enumerate(info.oracles)]
+        figure = figure_of(1.45 * len(panels) + 0.9, 3.6)
+        axes = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
+        top = largest_score(info, level)
+        for column, (title, fields, index) in enumerate(panels):
+            draw_score(axes[0, column], info, fields.score[index, level], fields.arrows[index, level], top)
+            draw_pull(axes[1, column], info, fields.pull[index, level])
+            axes[0, column].set_title(title, fontsize=8.5)
+        axes[0, 0].set_ylabel("norm of the score", fontsize=8.5)
+        axes[1, 0].set_ylabel("pull to a (blue), b (red)", fontsize=8.5)
+        figure.suptitle(f"σ = {info.sigmas[level]:.2g}", fontsize=9, x=0.02, ha="left")
+        return figure
+
+    def film(self, info: FieldInfo) -> Film | None:
+        """Score and pull at all σ, one picture per checkpoint."""
+        if len(info.steps) < 2:
+            return None
+        figure = figure_of(1.7 * len(info.sigmas), 3.7)
+        axes = figure.subplots(2, len(info.sigmas), squeeze=False)
+        learned, drawn = info.learned, []
+        every = max(1, len(info.axes[0]) // 9)
+        some = slice(every // 2, None, every)
+        for level, sigma in enumerate(info.sigmas):
+            top = largest_score(info, level)
+            score = draw_score(axes[0, level], info, learned.score[0, level], learned.arrows[0, level], top)
+            drawn.append((*score, draw_pull(axes[1, level], info, learned.pull[0, level])))
+            axes[0, level].set_title(f"σ = {sigma:.2g}", fontsize=9)
+        title = figure.suptitle(" ", fontsize=9)
+
+        def show(index: int) -> None:
+            for level, (picture, quiver, pull) in enumerate(drawn):
+                picture.set_data(learned.score[index, level])
+                quiver.set_UVC(*directions(learned.arrows[index, level][some, some]))
+                pull.set_data(learned.pull[index, level])
+            title.set_text(f"step {info.steps[index]:,}")
+
+        return shoot(figure, info.steps, show)
 
 
-def brightest(info: FieldInfo, level: int) -> float:
+def largest_score(info: FieldInfo, level: int) -> float:
+    """The norm of the score at which the colours end: its 99th percentile over training."""
     return float(np.percentile(info.learned.score[:, level], 99))
 
 
 def draw_score(axis: Any, info: FieldInfo, score: Any, arrows: Any, top: float) -> tuple[Any, Any]:
-    """The picture and the arrows, which a film changes."""
+    """Draw the norm of the score and its direction; returns the picture and the arrows, which a film changes."""
     x, y = info.axes
     picture = axis.imshow(score, origin="lower", extent=extent(info), cmap="magma", vmin=0, vmax=top, aspect="equal")
     every = max(1, len(x) // 9)
@@ -49,21 +81,22 @@ def draw_score(axis: Any, info: FieldInfo, score: Any, arrows: Any, top: float) 
 
 
 def directions(arrows: Any) -> tuple[Any, Any]:
-    """Arrows of even length; what has no length has no direction."""
+    """Arrows scaled to length 1; a zero arrow stays zero."""
     size = np.linalg.norm(arrows, axis=-1, keepdims=True)
     unit = arrows / np.maximum(size, 1e-9)
     return unit[..., 0], unit[..., 1]
 
 
 def draw_pull(axis: Any, info: FieldInfo, pull: Any) -> Any:
-    drawn_as = {"origin": "lower", "cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "equal"}
-    picture = axis.imshow(pull, extent=extent(info), **drawn_as)
+    """Draw whether points denoise towards a or b; returns the picture."""
+    image_options = {"origin": "lower", "cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "equal"}
+    picture = axis.imshow(pull, extent=extent(info), **image_options)
     mark_corners(axis, info)
     return picture
 
 
 def extent(info: FieldInfo) -> tuple[float, float, float, float]:
-    """So that grid points lie in the middle of their cells."""
+    """Left, right, bottom and top of the image, so that grid points lie in the middle of its cells."""
     ends = []
     for axis in info.axes:
         half = (axis[1] - axis[0]) / 2
@@ -72,6 +105,7 @@ def extent(info: FieldInfo) -> tuple[float, float, float, float]:
 
 
 def mark_corners(axis: Any, info: FieldInfo) -> None:
+    """Mark and name the four corners."""
     for name, place in zip(CORNERS, info.corners, strict=True):
         colour, marker = MARKERS[name]
         axis.plot(*place, marker=marker, color=colour, markeredgecolor=FIXED_INK, markersize=5, linestyle="none")
@@ -79,30 +113,3 @@ def mark_corners(axis: Any, info: FieldInfo) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     axis.grid(False)
-
-
-def film(info: FieldInfo) -> Film | None:
-    """All σ over all checkpoints."""
-    if len(info.steps) < 2:
-        return None
-    figure = figure_of(1.7 * len(info.sigmas), 3.7)
-    axes = figure.subplots(2, len(info.sigmas), squeeze=False)
-    learned, drawn = info.learned, []
-    every = max(1, len(info.axes[0]) // 9)
-    some = slice(every // 2, None, every)
-    for level, sigma in enumerate(info.sigmas):
-        score = draw_score(
-            axes[0, level], info, learned.score[0, level], learned.arrows[0, level], brightest(info, level)
-        )
-        drawn.append((*score, draw_pull(axes[1, level], info, learned.pull[0, level])))
-        axes[0, level].set_title(f"σ = {sigma:.2g}", fontsize=9)
-    title = figure.suptitle(" ", fontsize=9)
-
-    def show(index: int) -> None:
-        for level, (picture, quiver, pull) in enumerate(drawn):
-            picture.set_data(learned.score[index, level])
-            quiver.set_UVC(*directions(learned.arrows[index, level][some, some]))
-            pull.set_data(learned.pull[index, level])
-        title.set_text(f"step {info.steps[index]:,}")
-
-    return shoot(figure, info.steps, show)

@@ -1,4 +1,4 @@
-"""A figure that changes over training: one picture a moment, shown by the page with a slider."""
+"""A figure that changes over training: one picture per checkpoint, which the page shows with a slider."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Film:
     pictures: tuple[bytes, ...]
 
     def addresses(self) -> list[str]:
-        """The pictures as addresses that hold them whole."""
+        """The pictures as data URLs."""
         return [f"data:image/png;base64,{base64.b64encode(picture).decode()}" for picture in self.pictures]
 
 
 def shoot(figure: Any, steps: Iterable[int], show: Callable[[int], None], dpi: int = 110) -> Film:
-    """One picture for each step; ``show(index)`` changes what the figure holds, its layout stays that of the first."""
+    """One picture per step; ``show(index)`` updates the figure, whose layout stays that of the first picture."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.image import imsave
 

@@ -1,4 +1,4 @@
-"""What the figures of the "Why" chapter share: chosen moments, axes of steps, heat maps, marks of the clocks."""
+"""Building blocks of the drawings: steps to show, axes of training steps, heat maps, marks of the clocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
 from twoclocks.report.theme import light
 
-SPLITS = {
+SPLIT_STYLES = {  # split: label and colour
     "train": ("training set", "memory"),
     "held_out": ("valid, unseen", "new"),
     "cube": ("uniform symbols", "muted"),
@@ -23,13 +23,14 @@ SMALL = {"fontsize": 7.5, "handlelength": 1.6, "labelspacing": 0.25, "columnspac
 
 
 def figure_of(width: float, height: float) -> Any:
+    """An empty matplotlib figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def moments(steps: npt.NDArray[np.int64], clocks: Clocks | None, count: int = 4) -> list[int]:
-    """Indices of telling moments: the first, the last before the rule, the middle of the window, the last."""
+def shown_steps(steps: npt.NDArray[np.int64], clocks: Clocks | None, count: int = 4) -> list[int]:
+    """Indices of the steps to show: the first, the last before τ_rule, the middle of the window, the last."""
     wanted = [float(steps[0]), float(steps[-1])]
     if clocks is not None and clocks.rule.seen and clocks.rule.lower > 0:
         wanted.append(clocks.rule.lower)
@@ -43,12 +44,12 @@ def moments(steps: npt.NDArray[np.int64], clocks: Clocks | None, count: int = 4)
 
 
 def on_log(steps: npt.NDArray[np.int64]) -> Floats:
-    """Steps where a logarithmic axis can show them; step 0 stands a little before the others."""
+    """Steps for a logarithmic axis; step 0 is shown at 0.5."""
     return np.maximum(steps.astype(np.float64), 0.5)
 
 
 def step_axis(axis: Any, steps: npt.NDArray[np.int64], labelled: bool = True) -> None:
-    """Training steps along x, in the logarithm."""
+    """Set up a logarithmic x axis of training steps."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = float(on_log(steps)[0]), float(on_log(steps)[-1])
@@ -63,7 +64,7 @@ def step_axis(axis: Any, steps: npt.NDArray[np.int64], labelled: bool = True) ->
 
 
 def plain_log(axis: Any, which: str) -> None:
-    """A logarithmic axis, "x" or "y", with plain numbers."""
+    """Make an axis, "x" or "y", logarithmic, with plain numbers."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     getattr(axis, f"set_{which}scale")("log")
@@ -73,7 +74,7 @@ def plain_log(axis: Any, which: str) -> None:
 
 
 def edges(values: Floats, logarithmic: bool = True) -> Floats:
-    """Borders of cells around growing values, one more than they are."""
+    """Borders of cells around increasing values (n,): (n + 1,)."""
     shown = np.log(values) if logarithmic else np.asarray(values, dtype=np.float64)
     if len(shown) == 1:
         found = np.array([shown[0] - 0.5, shown[0] + 0.5])
@@ -84,10 +85,10 @@ def edges(values: Floats, logarithmic: bool = True) -> Floats:
 
 
 def heat(
-    axis: Any, steps: npt.NDArray[np.int64], y: Floats, values: Floats, log_y: bool = True, **drawn_as: Any
+    axis: Any, steps: npt.NDArray[np.int64], y: Floats, values: Floats, log_y: bool = True, **image_options: Any
 ) -> Any:
-    """Values (steps, y) over steps; what is NaN stays empty."""
-    drawn = axis.pcolormesh(edges(on_log(steps)), edges(y, log_y), values.T, rasterized=True, **drawn_as)
+    """Draw values (steps, y) as a heat map over steps; NaN stays empty."""
+    drawn = axis.pcolormesh(edges(on_log(steps)), edges(y, log_y), values.T, rasterized=True, **image_options)
     axis.set_xscale("log")
     if log_y:
         plain_log(axis, "y")
@@ -97,7 +98,7 @@ def heat(
 
 
 def mark_clocks(axis: Any, clocks: Clocks | None, named: bool = True) -> None:
-    """The intervals of both sample clocks, as soft bars."""
+    """Shade the intervals of τ_rule and τ_mem."""
     if clocks is None:
         return
     low, high = axis.get_xlim()
@@ -111,19 +112,21 @@ def mark_clocks(axis: Any, clocks: Clocks | None, named: bool = True) -> None:
     axis.set_xlim(low, high)
 
 
-def line_with_band(axis: Any, x: Any, middle: Any, low: Any, high: Any, colour: Any, **drawn_as: Any) -> None:
-    axis.plot(x, middle, color=colour, **drawn_as)
+def line_with_band(axis: Any, x: Any, middle: Any, low: Any, high: Any, colour: Any, **line_style: Any) -> None:
+    """Draw a line and shade the band from ``low`` to ``high``."""
+    axis.plot(x, middle, color=colour, **line_style)
     axis.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
 def shades(count: int) -> Any:
-    """Colours from early to late that are told from light and from dark paper."""
+    """Colours from early to late, visible on light and on dark pages."""
     import matplotlib
 
     return matplotlib.colormaps["viridis"](np.linspace(0.25, 0.82, count))
 
 
 def colour_bar(figure: Any, drawn: Any, axes: Any, label: str) -> None:
+    """Add a colour bar for ``drawn`` beside ``axes``."""
     bar = figure.colorbar(drawn, ax=axes, pad=0.02, fraction=0.05)
     bar.set_label(label, fontsize=8)
     bar.ax.tick_params(labelsize=7.5)

@@ -1,4 +1,4 @@
-"""Drawing of the raster: states over training, noise by noise, and how they follow each other."""
+"""Drawing of ``raster``: the state of every noise over training, and the transitions between states."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from twoclocks.dissection.views.raster import RasterInfo
 from twoclocks.evaluation.states import STATES
+from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.film import Film, shoot
 from twoclocks.report.drawings.parts import (
     FIXED_INK,
@@ -24,45 +25,76 @@ from twoclocks.report.strip import MARKS
 SHORT = {"between": "between", "broken": "broken", "valid-new": "new", "memorized": "copy"}
 
 
-def draw(info: RasterInfo) -> Any:
+@DRAWINGS.register("raster")
+class RasterDrawing(Drawing):
+    title = "Outcome of each initial noise"
+    order = 10
+
+    def draw(self, info: RasterInfo) -> Figure:
+        figure = figure_of(9.6, 6.6)
+        rows = figure.add_gridspec(2, 1, height_ratios=[3, 2])
+        left = rows[0].subgridspec(2, 1, height_ratios=[1, 2.2])
+        draw_states(figure.add_subplot(left[0]), figure.add_subplot(left[1]), info)
+        panels = rows[1].subgridspec(1, max(3, len(info.windows)))
+        for column, window in enumerate(info.windows):
+            axis = figure.add_subplot(panels[column])
+            draw_matrix(axis, window.markov)
+            axis.set_title(f"{window.name}\n(steps {window.first:,} to {window.last:,})", fontsize=8.5)
+            if not column:
+                axis.set_ylabel("from")
+        return figure
+
+    def film(self, info: RasterInfo) -> Film | None:
+        """Transition probabilities from each evaluation to the next, and the fraction of noises in each state."""
+        if len(info.steps) < 3:
+            return None
+        figure = figure_of(6.4, 2.9)
+        left, right = figure.subplots(1, 2, width_ratios=[1.2, 1])
+        transitions = info.transitions
+        total = transitions.sum(axis=2, keepdims=True)
+        markov = np.where(total > 0, transitions / np.maximum(total, 1), np.nan)
+        picture, texts = draw_matrix(left, markov[0])
+        share = info.counts / info.counts.sum(axis=1, keepdims=True)
+        bars = right.barh(range(4), share[0], color=[STATE_COLOURS[state] for state in STATES])
+        right.set_yticks(range(4), [SHORT[state] for state in STATES], fontsize=8)
+        right.set(xlim=(0, 1), xlabel="fraction of noises")
+        right.invert_yaxis()
+        title = figure.suptitle("", fontsize=9)
+
+        def show(index: int) -> None:
+            picture.set_data(np.nan_to_num(markov[index]))
+            write_numbers(texts, markov[index])
+            for bar, width in zip(bars, share[index + 1], strict=True):
+                bar.set_width(width)
+            title.set_text(f"from step {info.steps[index]:,} to step {info.steps[index + 1]:,}")
+
+        return shoot(figure, info.steps[1:], show)
+
+
+def draw_states(top: Any, below: Any, info: RasterInfo) -> None:
+    """The fraction of noises in each state over training; below, the state of every noise."""
     from matplotlib.colors import ListedColormap
 
-    figure = figure_of(9.6, 6.6)
-    rows = figure.add_gridspec(2, 1, height_ratios=[3, 2])
-    left = rows[0].subgridspec(2, 1, height_ratios=[1, 2.2])
-    top, below = figure.add_subplot(left[0]), figure.add_subplot(left[1])
     share = info.counts / info.counts.sum(axis=1, keepdims=True)
-    colours = [STATE_COLOURS[state] for state in STATES]
-    top.stackplot(
-        info.steps, share.T, colors=colours, labels=[MARKS[state][2] for state in STATES], linewidth=0, alpha=0.9
-    )
-    top.set(ylim=(0, 1), ylabel="part of noises")
+    colours, labels = [STATE_COLOURS[state] for state in STATES], [MARKS[state][2] for state in STATES]
+    top.stackplot(info.steps, share.T, colors=colours, labels=labels, linewidth=0, alpha=0.9)
+    top.set(ylim=(0, 1), ylabel="fraction of noises")
     top.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=4, **SMALL)
     step_axis(top, info.steps, labelled=False)
     top.tick_params(labelbottom=False)
-    picture = info.states[:, info.order].T
-    x = edges(on_log(info.steps))
-    below.pcolormesh(
-        x, np.arange(picture.shape[0] + 1), picture, cmap=ListedColormap(colours), vmin=-0.5, vmax=3.5, rasterized=True
-    )
+    states = info.states[:, info.order].T
+    colour_map = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": 3.5}
+    below.pcolormesh(edges(on_log(info.steps)), np.arange(len(states) + 1), states, rasterized=True, **colour_map)
     below.set(ylabel="noises, by first copy")
     below.invert_yaxis()
     below.grid(False)
     step_axis(below, info.steps)
     below.set_xlim(top.get_xlim())
     mark_clocks(top, info.clocks, named=False)
-    panels = rows[1].subgridspec(1, max(3, len(info.phases)))
-    for column, phase in enumerate(info.phases):
-        axis = figure.add_subplot(panels[column])
-        draw_matrix(axis, phase.markov)
-        axis.set_title(f"{phase.name}\n(steps {phase.first:,} to {phase.last:,})", fontsize=8.5)
-        if not column:
-            axis.set_ylabel("from")
-    return figure
 
 
 def draw_matrix(axis: Any, matrix: Any) -> tuple[Any, list[Any]]:
-    """A Markov matrix as colours and numbers; the picture and its texts."""
+    """Draw a matrix of transition probabilities as colours and numbers; returns the picture and its texts."""
     picture = axis.imshow(np.nan_to_num(matrix), cmap="Blues", vmin=0, vmax=1)
     names = [SHORT[state] for state in STATES]
     axis.set_xticks(range(4), names, fontsize=7.5)
@@ -78,33 +110,7 @@ def draw_matrix(axis: Any, matrix: Any) -> tuple[Any, list[Any]]:
 
 
 def write_numbers(texts: list[Any], matrix: Any) -> None:
+    """Write the entries of a matrix into its texts; NaN stays empty."""
     for text, value in zip(texts, np.asarray(matrix).ravel(), strict=True):
         text.set_text("" if not np.isfinite(value) else f"{value:.2f}")
         text.set_color("white" if np.isfinite(value) and value > 0.6 else FIXED_INK)
-
-
-def film(info: RasterInfo) -> Film | None:
-    """Transition probabilities from each evaluation to the next, beside what part of the noises is in each state."""
-    if len(info.steps) < 3:
-        return None
-    figure = figure_of(6.4, 2.9)
-    left, right = figure.subplots(1, 2, width_ratios=[1.2, 1])
-    transitions = info.transitions
-    total = transitions.sum(axis=2, keepdims=True)
-    markov = np.where(total > 0, transitions / np.maximum(total, 1), np.nan)
-    picture, texts = draw_matrix(left, markov[0])
-    share = info.counts / info.counts.sum(axis=1, keepdims=True)
-    bars = right.barh(range(4), share[0], color=[STATE_COLOURS[state] for state in STATES])
-    right.set_yticks(range(4), [SHORT[state] for state in STATES], fontsize=8)
-    right.set(xlim=(0, 1), xlabel="part of noises")
-    right.invert_yaxis()
-    title = figure.suptitle("", fontsize=9)
-
-    def show(index: int) -> None:
-        picture.set_data(np.nan_to_num(markov[index]))
-        write_numbers(texts, markov[index])
-        for bar, width in zip(bars, share[index + 1], strict=True):
-            bar.set_width(width)
-        title.set_text(f"from step {info.steps[index]:,} to step {info.steps[index + 1]:,}")
-
-    return shoot(figure, info.steps[1:], show)

@@ -1,4 +1,4 @@
-"""Drawing of the loss spectrum: curves between exact floors, splits over training, distance to each ideal."""
+"""Drawing of ``spectrum``: losses between exact floors, their splits over training, distance to each ideal."""
 
 from __future__ import annotations
 
@@ -6,69 +6,76 @@ from typing import Any
 
 import numpy as np
 
-from twoclocks.dissection.views.spectrum_info import SPLITS as NAMES
-from twoclocks.dissection.views.spectrum_info import SpectrumInfo
+from twoclocks.dissection.subject import SPLITS
+from twoclocks.dissection.views.spectrum import SpectrumInfo
+from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
     ORACLES,
     SMALL,
-    SPLITS,
+    SPLIT_STYLES,
     colour_bar,
     figure_of,
     heat,
     line_with_band,
     mark_clocks,
-    moments,
     plain_log,
+    shown_steps,
     step_axis,
 )
 from twoclocks.report.theme import light
 
-TRACES = 4  # noise scales of the critical band whose losses are followed over training
+TRACES = 4  # noise scales of the critical band whose losses are shown over training
 FLOOR = {"linestyle": (0, (4, 2)), "linewidth": 1.1}
 
 
-def draw(info: SpectrumInfo) -> Any:
-    chosen = moments(info.steps, info.clocks)
-    figure = figure_of(9.6, 11.0)
-    rows = figure.add_gridspec(4, 1, height_ratios=[1.1, 0.9, 1, 1])
-    spectra = rows[0].subgridspec(1, len(chosen)).subplots(sharey=True, squeeze=False)[0]
-    for column, (axis, at) in enumerate(zip(spectra, chosen, strict=True)):
-        draw_spectrum(axis, info, at)
-        axis.set_title(f"step {info.steps[at]:,}", fontsize=9)
-        if not column:
-            axis.set_ylabel("denoising loss")
-            figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=6, **SMALL)
-    traces = rows[1].subgridspec(1, TRACES).subplots(squeeze=False)[0]
-    for axis, sigma in zip(traces, np.geomspace(*info.band, TRACES + 2)[1:-1], strict=True):
-        draw_traces(axis, info, int(np.abs(np.log(info.sigmas / sigma)).argmin()))
-    traces[0].set_ylabel("denoising loss")
-    second = rows[2].subgridspec(1, 2).subplots()
-    reach = float(np.abs(info.gap).max())
-    drawn = heat(second[0], info.steps, info.sigmas, info.gap, cmap="RdBu_r", vmin=-reach, vmax=reach)
-    for end in info.band:
-        second[0].axhline(end, color=light("muted"), linewidth=0.8, linestyle=":")
-    second[0].set(ylabel="σ")
-    second[0].set_title("held-out minus training loss", fontsize=9)
-    colour_bar(figure, drawn, second[0], "")
-    draw_learned(second[1], info)
-    third = rows[3].subgridspec(1, len(info.oracles)).subplots(sharey=True, squeeze=False)[0]
-    split = NAMES.index("train")
-    logs = np.log10(np.maximum(info.distance[:, :, split], 1e-6))
-    for k, (axis, name) in enumerate(zip(third, info.oracles, strict=True)):
-        drawn = heat(axis, info.steps, info.sigmas, logs[:, k], cmap="viridis", vmin=-4, vmax=float(logs.max()))
-        axis.set_title(f"distance to the ideal of the {'training set' if name == 'memory' else name}", fontsize=9)
-        if not k:
-            axis.set_ylabel("σ")
-    colour_bar(figure, drawn, list(third), "log₁₀ of mean squared distance")
-    return figure
+@DRAWINGS.register("spectrum")
+class SpectrumDrawing(Drawing):
+    title = "Denoising loss by noise scale, with exact floors"
+    order = 50
+
+    def draw(self, info: SpectrumInfo) -> Figure:
+        chosen = shown_steps(info.steps, info.clocks)
+        figure = figure_of(9.6, 11.0)
+        rows = figure.add_gridspec(4, 1, height_ratios=[1.1, 0.9, 1, 1])
+        spectra = rows[0].subgridspec(1, len(chosen)).subplots(sharey=True, squeeze=False)[0]
+        for column, (axis, at) in enumerate(zip(spectra, chosen, strict=True)):
+            draw_spectrum(axis, info, at)
+            axis.set_title(f"step {info.steps[at]:,}", fontsize=9)
+            if not column:
+                axis.set_ylabel("denoising loss")
+                figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=6, **SMALL)
+        traces = rows[1].subgridspec(1, TRACES).subplots(squeeze=False)[0]
+        for axis, sigma in zip(traces, np.geomspace(*info.band, TRACES + 2)[1:-1], strict=True):
+            draw_traces(axis, info, int(np.abs(np.log(info.sigmas / sigma)).argmin()))
+        traces[0].set_ylabel("denoising loss")
+        second = rows[2].subgridspec(1, 2).subplots()
+        reach = float(np.abs(info.gap).max())
+        drawn = heat(second[0], info.steps, info.sigmas, info.gap, cmap="RdBu_r", vmin=-reach, vmax=reach)
+        for end in info.band:
+            second[0].axhline(end, color=light("muted"), linewidth=0.8, linestyle=":")
+        second[0].set(ylabel="σ")
+        second[0].set_title("held-out minus training loss", fontsize=9)
+        colour_bar(figure, drawn, second[0], "")
+        draw_learned(second[1], info)
+        third = rows[3].subgridspec(1, len(info.oracles)).subplots(sharey=True, squeeze=False)[0]
+        split = SPLITS.index("train")
+        logs = np.log10(np.maximum(info.distance[:, :, split], 1e-6))
+        for k, (axis, name) in enumerate(zip(third, info.oracles, strict=True)):
+            drawn = heat(axis, info.steps, info.sigmas, logs[:, k], cmap="viridis", vmin=-4, vmax=float(logs.max()))
+            axis.set_title(f"distance to the ideal of the {'training set' if name == 'memory' else name}", fontsize=9)
+            if not k:
+                axis.set_ylabel("σ")
+        colour_bar(figure, drawn, list(third), "log₁₀ of mean squared distance")
+        return figure
 
 
 def draw_spectrum(axis: Any, info: SpectrumInfo, at: int) -> None:
+    """Losses by σ at one step, with the floors."""
     for name, floor in zip(info.oracles, info.floor, strict=True):
         shown = np.maximum(floor, 1e-5)
         axis.plot(info.sigmas, shown, color=light(ORACLES[name]), label=f"floor of the {name}", **FLOOR)
-    for name in NAMES:
-        label, colour = SPLITS[name]
+    for name in SPLITS:
+        label, colour = SPLIT_STYLES[name]
         axis.plot(info.sigmas, np.maximum(info.of(name)[at], 1e-5), color=light(colour), label=label, linewidth=1.6)
     axis.axvspan(*info.band, color=light("line"), alpha=0.4, linewidth=0, zorder=0)
     plain_log(axis, "x")
@@ -77,9 +84,10 @@ def draw_spectrum(axis: Any, info: SpectrumInfo, at: int) -> None:
 
 
 def draw_traces(axis: Any, info: SpectrumInfo, level: int) -> None:
-    for name in NAMES:
-        label, colour = SPLITS[name]
-        split = NAMES.index(name)
+    """Losses over training at one σ, with the floors and the loss clocks."""
+    for name in SPLITS:
+        label, colour = SPLIT_STYLES[name]
+        split = SPLITS.index(name)
         loss, error = info.loss[:, split, level], 2 * info.error[:, split, level]
         line_with_band(axis, info.steps, loss, loss - error, loss + error, light(colour), label=label)
     for name, floor in zip(info.oracles, info.floor[:, level], strict=True):
@@ -94,6 +102,7 @@ def draw_traces(axis: Any, info: SpectrumInfo, level: int) -> None:
 
 
 def draw_learned(axis: Any, info: SpectrumInfo) -> None:
+    """How much of the rule and of memory is learned over training."""
     for values, colour, label in (
         (info.rule_learned, "rule", "of the rule"),
         (info.memory_learned, "memory", "of memory"),
@@ -103,7 +112,7 @@ def draw_learned(axis: Any, info: SpectrumInfo) -> None:
     for level in (0, 1):
         axis.axhline(level, color=light("muted"), linewidth=0.8)
     axis.set(ylim=(-1.05, 1.15))
-    axis.set_title("part learned, over the band", fontsize=9)
+    axis.set_title("fraction learned, over the band", fontsize=9)
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
     if axis.get_legend_handles_labels()[0]:

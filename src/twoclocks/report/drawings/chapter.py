@@ -1,0 +1,45 @@
+"""The "Why" chapter of a page: one section per view, with its figure, film and sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twoclocks.dissection import Dissection, Info
+from twoclocks.report.drawings.drawing import DRAWINGS
+from twoclocks.report.drawings.film import Film
+from twoclocks.report.theme import style, themed_svg
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str
+    title: str
+    figure: str  # SVG; empty for a view without a drawing
+    film: Film | None
+    sentences: list[str]
+
+
+@dataclass(frozen=True)
+class WhyChapter:
+    sections: list[Section]
+    refused: dict[str, str]  # view: reason
+
+
+def why_chapter(found: Dissection, salt: str) -> WhyChapter:
+    """All views that were measured, in the order of their drawings; those without a drawing last, as sentences."""
+    drawn = {name: drawing.order for name, drawing in DRAWINGS.items()}
+    names = sorted(found.infos, key=lambda name: (name not in drawn, drawn.get(name, 0), name))
+    return WhyChapter([section(name, found.infos[name], salt) for name in names], found.refused)
+
+
+def section(name: str, info: Info, salt: str) -> Section:
+    """The section of one view; ``salt`` keeps the ids of several figures on a page apart."""
+    import matplotlib
+
+    if name not in DRAWINGS.names():
+        return Section(name, name, "", None, info.sentences())
+    drawing = DRAWINGS.get(name)()
+    with matplotlib.rc_context(style()):
+        figure = themed_svg(drawing.draw(info), salt=f"{salt}-{name}")
+        film = drawing.film(info)
+    return Section(name, drawing.title, figure, film, info.sentences())
