@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from twoclocks.core.errors import SettingError
 from twoclocks.core.lazy import torch
@@ -156,6 +155,11 @@ def chow_liu_tree(rows: Whole, symbols: int) -> tuple[Whole, Whole]:
 
     The root is entry 0; its parent is negative.
     """
+    from scipy.sparse.csgraph import (  # slow to import, and tables of clocks need none of it
+        breadth_first_order,
+        minimum_spanning_tree,
+    )
+
     information = mutual_information(rows, symbols)
     # No edge has weight zero, which would mean that there is none: independent entries are joined too.
     weights = 1 + information.max() - information

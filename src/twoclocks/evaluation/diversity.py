@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.stats import binom
 
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.lazy import torch
@@ -186,6 +185,8 @@ def expected_distinct(room: int, draws: float) -> float | None:
 
 def expected_entropy(draws: int, groups: list[tuple[int, float]]) -> float:
     """Expected ``entropy`` of independent draws; a group is (number of contents, probability of each of them)."""
+    from scipy.stats import binom  # slow to import, and tables of clocks need none of it
+
     repeats = seen = 0.0
     for contents, probability in groups:
         mean = draws * probability

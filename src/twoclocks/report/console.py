@@ -15,8 +15,6 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from twoclocks.evaluation import SampleAccuracy, SampleMemorization
-
 if TYPE_CHECKING:  # tables need no torch
     from twoclocks.runs.load import Run
     from twoclocks.runs.session import Observer, Progress
@@ -59,6 +57,8 @@ def plain_line(name: str, progress: Progress) -> str:
 
 def numbers(progress: Progress) -> str:
     """Loss, validity and copies of the last evaluation, and the time left."""
+    from twoclocks.evaluation import SampleAccuracy, SampleMemorization  # tables need no metrics
+
     words = f"loss {progress.loss:.3f}"
     if progress.metrics is not None:
         valid, copied = progress.metrics[SampleAccuracy.name], progress.metrics[SampleMemorization.name]
