@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from twoclocks.cli import LISTS, main, with_preset
+from twoclocks.cli import LISTS, main, parse_arguments
 from twoclocks.runs import Experiment, Run, load_settings
 
 FAST = [
@@ -22,9 +22,9 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "unknown key": (["--training.learning_rat", "1e-3"], ["training.learning_rat", "did you mean 'learning_rate'"]),
     "unknown section": (["--trainin.steps", "5"], ["trainin", "did you mean 'training'"]),
     "unknown component": (["--rule.name", "party"], ["rule.name", "'party'", "did you mean 'parity'"]),
-    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "use a number"]),
+    "number as text": (["--training.learning_rate", "fast"], ["training.learning_rate", "'fast'", "use a float"]),
     "quoted number": (["--data.n", "'24'"], ["data.n", "'24'", "without quotes"]),
-    "fraction for a count": (["--data.n", "24.5"], ["data.n", "24.5", "whole number"]),
+    "fraction for a count": (["--data.n", "24.5"], ["data.n", "24.5", "integer"]),
     "learning rate zero": (["--training.learning_rate", "0"], ["training.learning_rate", "0", "above 0"]),
     "learning rate negative": (["--training.learning_rate", "-1e-3"], ["training.learning_rate", "-0.001", "above 0"]),
     "learning rate nan": (["--training.learning_rate", ".nan"], ["training.learning_rate", "nan", "finite"]),
@@ -58,7 +58,10 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     ),
     "no quantization": (["--evaluation.quantization", "[]"], ["evaluation.quantization", "[]", "at least one"]),
     "one step, not a list": (["--evaluation.steps", "5"], ["evaluation.steps", "5", "list"]),
-    "no such device": (["--training.device", "cuda:9"], ["training.device", "'cuda:9'", "not available", "cpu"]),
+    "no such device": (
+        ["--training.device", "cuda:9"],
+        ["training.device", "'cuda:9'", "is not available; available: cpu"],
+    ),
     "nonsense device": (["--training.device", "toaster"], ["training.device", "'toaster'", "cpu"]),
     "name is a path": (["--name", "../escape"], ["name", "'../escape'", "not a path"]),
     "model of another kind": (["--model.name", "gpt"], ["model.name", "'gpt'", "denoise images", "dit"]),
@@ -212,10 +215,11 @@ def test_divergence_has_its_own_exit_code(work: Path, capsys: pytest.CaptureFixt
 def test_a_preset_may_stand_anywhere() -> None:
     settings = ["--rule.name", "sudoku", "--json"]
     for place in (0, 2, 3):
-        words = [*settings[:place], "demo-gpt", *settings[place:]]
-        assert with_preset(["run", *words]) == ["run", "demo-gpt", *settings]
-    assert with_preset(["run", "--data.n=5"]) == ["run", "", "--data.n=5"]
-    assert with_preset(["list", "rules"]) == ["list", "rules"]
+        asked = parse_arguments(["run", *settings[:place], "demo-gpt", *settings[place:]])
+        assert (asked.preset, asked.overrides, asked.json) == ("demo-gpt", {"rule": {"name": "sudoku"}}, True)
+    asked = parse_arguments(["run", "--data.n=5"])
+    assert asked.preset is None and asked.overrides == {"data": {"n": 5}}
+    assert parse_arguments(["list", "rules"]).kind == "rules"
 
 
 def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_description() -> None:
@@ -238,7 +242,7 @@ def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_descripti
             ["run", "--encoding.zero_mean", "true"],
             "encoding.name: it is missing; name the encoding too",
         ),
-        (["run", "--encoding", "scalar", "--encoding.zero_mean", "true"], "Nothing can be set here"),
+        (["run", "--encoding", "scalar", "--encoding.zero_mean", "true"], "nothing can be set here"),
         (["run", "--rule.name", "sudoku", "--encoding", "sign"], "use scalar or one_hot"),
         (
             ["run", "demo-gpt", "--rule.name", "sudoku", "--encoding", "one_hot"],
@@ -282,3 +286,143 @@ def test_help_and_usage_come_from_a_fresh_process(words: list[str]) -> None:
     done = subprocess.run([sys.executable, "-m", "twoclocks", *words], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
     assert done.returncode == (2 if "nonsense" in words else 0)
+
+
+WRONG_FOR_EACH_COMMAND = [  # (arguments, what the line must contain)
+    *(
+        ([command, *more], [more[0], "is not a run directory"])
+        for command in ("clocks", "fit", "forecast", "dissect", "report")
+        for more in (["nowhere"], ["empty"], ["a_file"])
+    ),
+    *(([command, "run", "--jsn"], ["'--jsn'", "did you mean '--json'"]) for command in ("clocks", "fit", "forecast")),
+    (["forecast", "run", "--n", "512", "--pilots", "run"], ["--pilots", "only one of the two"]),
+    (["twins", "nowhere", "run"], ["nowhere", "is not a run directory"]),
+    (["twins", "run", "a_file"], ["a_file", "is not a run directory"]),
+    (["twins", "run", "run"], ["run"]),
+    (["twins", "run", "run", "--out", "page.txt"], ["'page.txt'", "ends in .html"]),
+    (["dissect", "run", "--views", "rastr"], ["view", "'rastr'", "did you mean 'raster'"]),
+    (["dissect", "run", "--rastr.x", "1"], ["view", "'rastr'", "did you mean 'raster'"]),
+    (["dissect", "run", "--field.gird", "1"], ["field.gird", "did you mean 'grid'"]),
+    (["dissect", "run", "--views", "field"], ["'field' does not apply to this run"]),
+    (["dissect", "run", "--device", "gpu"], ["--device: 'gpu' is not available; available: cpu"]),
+    (["twins", "run", "run", "--device", "gpu"], ["--device: 'gpu' is not available; available: cpu"]),
+    (["dissect", "run", "--out", "nowhere/page.html"], ["nowhere/page.html", "existing folder"]),
+    (["report", "run", "--out", "empty"], ["'empty' is not a page"]),
+    (["report", "run", "--out", "mine.html"], ["'mine.html' exists and is not a page of a run", "remove the file"]),
+    (["report", "run", "--jsn"], ["'--jsn' is not an option of report"]),
+    (["verify", "nowhere"], ["nowhere: does not exist"]),
+    (["verify", "empty"], ["empty: contains no run"]),
+    (["verify", "a_file"], ["a_file"]),
+    (["sweep", "nowhere.yaml"], ["nowhere.yaml", "YAML file of a sweep"]),
+    (["sweep", "empty"], ["empty", "YAML file of a sweep"]),
+    (["sweep", "a_file"], ["a_file", "not settings"]),
+    (["sweep", "sweep.yaml", "--executor", "lokal"], ["executor.name", "did you mean 'local'"]),
+    (["sweep", "sweep.yaml", "--executor.worker", "2"], ["executor.worker", "did you mean 'workers'"]),
+    (["sweep", "sweep.yaml", "--retries", "-1"], ["retries: -1 is not allowed"]),
+    (["run", "empty"], ["preset", "'empty' is unknown"]),
+    (["run", "demo", "--josn"], ["'--josn' is not an option; did you mean '--json'?"]),
+    (["run", "demo", "--checkpoint-seconds", "-1"], ["checkpoint_seconds: -1", "at least 0"]),
+    (["demo", "--fork"], ["fork: its value is missing"]),
+    (["bench", "--parts", "stps"], ["stps", "steps"]),
+    (["bench", "--device", "gpu"], ["'gpu' is not available"]),
+    (["list", "rules", "parity"], ["'parity'", "only templates"]),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), WRONG_FOR_EACH_COMMAND, ids=" ".join)
+def test_every_command_answers_wrong_input_with_one_line(
+    words: list[str], expected: list[str], work: Path, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_gpt.path, work / "run")
+    (work / "empty").mkdir()
+    (work / "a_file").write_text("mine", encoding="utf-8")
+    (work / "mine.html").write_text("<p>mine</p>", encoding="utf-8")
+    (work / "sweep.yaml").write_text("base: demo\ngrid: {data.n: [16, 32]}\n", encoding="utf-8")
+    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and len(printed.err.strip().split("\n")) == 1, printed.err
+    assert all(part in printed.err for part in expected), printed.err
+    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("command", ["clocks", "fit", "report", "forecast"])
+def test_a_folder_with_an_unreadable_run_still_gives_the_others(
+    command: str, work: Path, tiny_dit: Run, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, source in (("a", tiny_gpt), ("b", tiny_dit), ("damaged", tiny_gpt), ("empty", tiny_gpt)):
+        shutil.copytree(source.path, work / "runs" / name)
+    (work / "runs" / "damaged" / "manifest.json").write_text("{}", encoding="utf-8")
+    for name in ("metrics.jsonl", "status.json"):
+        (work / "runs" / "empty" / name).unlink()
+    code = main([command, "runs"])
+    printed = capsys.readouterr()
+    lines = printed.err.strip().split("\n")
+    assert "left out: runs/damaged/manifest.json: is damaged" in lines[0] and "left out: runs/empty" in lines[1]
+    if command in ("fit", "forecast"):  # two runs are too few for a law; the other two were read all the same
+        assert code in (0, 2) and len(lines) <= 3
+        return
+    assert code == 0 and len(lines) == 2
+    if command == "clocks":
+        assert "demo · b" in printed.out and "demo-gpt · a" in printed.out
+        assert main(["clocks", "runs", "--json"]) == 0
+        assert [one["path"] for one in json.loads(capsys.readouterr().out)] == ["runs/a", "runs/b"]
+    else:
+        assert "DiT" in (work / "runs-report.html").read_text(encoding="utf-8")
+    for name in ("a", "b"):
+        (work / "runs" / name / "manifest.json").write_text("{}", encoding="utf-8")
+    assert main([command, "runs"]) == 2
+    assert "none of the 4 runs can be read" in capsys.readouterr().err
+
+
+def test_pages_are_written_beside_their_runs_and_never_over_another(
+    work: Path, tiny_dit: Run, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_gpt.path, work / "runs" / "a")
+    shutil.copytree(tiny_dit.path, work / "runs" / "b")
+    for _ in range(2):  # a second time: the page of the same run is replaced
+        assert main(["report", "runs/a"]) == 0
+        assert capsys.readouterr().out.strip() == "runs/a-report.html"
+        assert main(["dissect", "runs/a", "--views", "raster"]) == 0
+        assert "Page: runs/a-why.html" in capsys.readouterr().out
+    assert main(["report", "runs/a", "runs/b"]) == 0
+    assert main(["report", "runs"]) == 0
+    assert capsys.readouterr().out.split() == ["runs/report.html", "runs-report.html"]
+    before = (work / "runs" / "a-report.html").read_bytes()
+    assert main(["report", "runs/b", "--out", "runs/a-report.html"]) == 2
+    assert "'runs/a-report.html' is the page of another run (a)" in capsys.readouterr().err
+    assert main(["report", "runs/b", "--out", "runs/report.html"]) == 2  # it is also about the other run
+    assert (work / "runs" / "a-report.html").read_bytes() == before
+    assert main(["report", "runs/a", "runs/b", "--out", "runs/a-report.html"]) == 0  # of the same run, and one more
+    capsys.readouterr()
+    assert main(["verify", "runs"]) == 0 and main(["clocks", "runs"]) == 0  # pages disturb nobody
+
+
+def test_a_view_that_does_not_apply_exits_with_two(
+    work: Path, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_gpt.path, work / "run")
+    assert main(["dissect", "run", "--views", "raster", "field"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not (work / "run-why.html").exists()
+
+
+TORCH_FREE = [
+    *(["--help"], ["--version"], ["run", "--help"], ["dissect", "--help"], ["verify", "runs"]),
+    *(["clocks", "runs"], ["clocks", "runs", "--json"]),
+    *(["list", kind] for kind in ("presets", "rules", "encodings", "executors", "templates")),
+]
+
+
+def test_light_commands_do_not_load_torch(work: Path, tiny_dit: Run, tiny_gpt: Run) -> None:
+    shutil.copytree(tiny_gpt.path, work / "runs" / "a")
+    shutil.copytree(tiny_dit.path, work / "runs" / "b")
+    code = (
+        "import contextlib, io, sys\n"
+        "from twoclocks.cli import main\n"
+        f"for words in {TORCH_FREE!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):\n"
+        "        assert main(words) == 0, words\n"
+        "    assert out.getvalue() and 'torch' not in sys.modules, words\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

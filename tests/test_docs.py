@@ -14,6 +14,7 @@ import yaml
 
 import twoclocks
 from twoclocks import cli, commands
+from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
 from twoclocks.report.listing import list_rows
@@ -207,10 +208,9 @@ def test_commands_of_every_page_are_valid(page: Path) -> None:
 
 def check_command(words: list[str], reader_files: tuple[str, ...]) -> None:
     """The parser accepts a command; the settings of a run exist, unless it needs a file of the reader's."""
-    arguments, rest = cli.make_parser().parse_known_args(cli.with_preset(words))
-    assert arguments.takes_settings or not rest, rest
+    asked = parse_arguments(words)
     if words[0] == "run" and not set(words) & set(reader_files):
-        load_settings(arguments.preset or None, rest)
+        load_settings(asked.preset, asked.overrides)
 
 
 def test_pages_have_the_commands_that_are_checked() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import twoclocks as tc
+
 SOURCE = Path(__file__).parents[1] / "src" / "twoclocks"
 
 FIELD = {"core", "rules", "models", "objectives", "clocks", "store", "data"}
@@ -34,6 +36,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report"},
     "sweeps": {"core", "clocks", "store", "runs", "training"},
     "presets": set(),
+    "templates": {"core", "rules", "models", "objectives", "evaluation", "dissection", "report"},  # to be copied
 }
 
 
@@ -69,10 +72,40 @@ def test_clocks_and_monitor_do_not_import_torch(folder: str) -> None:
     assert not any(m.split(".")[0] == "torch" for path in (SOURCE / folder).rglob("*.py") for m in imports(path))
 
 
-@pytest.mark.parametrize("module", ["twoclocks", "twoclocks.clocks", "twoclocks.monitor", "twoclocks.cli"])
-def test_light_modules_do_not_load_torch(module: str) -> None:
-    code = f"import sys, {module}; assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+LIGHT = [
+    *("twoclocks", "twoclocks.clocks", "twoclocks.monitor", "twoclocks.cli", "twoclocks.rules", "twoclocks.data"),
+    *(
+        "twoclocks.runs.load",
+        "twoclocks.runs.presets",
+        "twoclocks.store",
+        "twoclocks.sweeps",
+        "twoclocks.report.summary",
+    ),
+]
+
+
+def test_light_modules_do_not_load_torch() -> None:
+    code = f"import sys, {', '.join(LIGHT)}; assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+INTERNAL = {"bench", "core", "kernels", "papers", "report", "training"}  # folders that users do not import
+EACH_NAME_IN_A_NEW_PROCESS = """
+import os, sys, torch, twoclocks as tc
+for name in tc.__all__:
+    if os.fork() == 0:
+        getattr(tc, name)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
+
+
+def test_the_public_names_work_without_a_prior_import() -> None:
+    packages = {name for name in folders() if (SOURCE / name / "__init__.py").exists()}
+    names = {*tc.__all__}
+    assert packages - INTERNAL == names & packages and dir(tc) == sorted(names)
+    done = subprocess.run([sys.executable, "-c", EACH_NAME_IN_A_NEW_PROCESS], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_training_core_loads_no_drawing_library() -> None:
@@ -111,6 +144,14 @@ def foreign(source: str) -> set[str]:
 def test_nothing_that_can_run_foreign_code_is_called() -> None:
     for path in SOURCE.rglob("*.py"):
         assert not foreign(path.read_text(encoding="utf-8")), path
+
+
+def test_files_of_the_user_are_imported_in_one_place_alone() -> None:
+    loaders = ("spec_from_file_location", "SourceFileLoader", "exec_module", "runpy", "load_module")
+    found = {path for path in SOURCE.rglob("*.py") if any(name in path.read_text(encoding="utf-8") for name in loaders)}
+    assert found == {SOURCE / "core" / "plugins.py"}
+    askers = {path.parent.name for path in SOURCE.rglob("*.py") if "import_file" in path.read_text(encoding="utf-8")}
+    assert not askers & {"store", "report", "dissection", "analysis"}  # what reads run directories only checks names
 
 
 @pytest.mark.parametrize(

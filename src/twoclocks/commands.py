@@ -1,13 +1,13 @@
-"""What each command does: reads its arguments, calls the library, prints. Imports wait until a command needs them."""
+"""The commands: each reads its arguments, calls the library and prints. Each imports only what it needs."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from twoclocks.core.errors import UserError
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from twoclocks.runs import Run
 
 EXIT_DAMAGED, EXIT_FAILED = 6, 7
-DEMO_PRESETS = ("demo", "demo-gpt")
+_DEMO_PRESETS = ("demo", "demo-gpt")
+_PAGES, _ENDS = ("why", "report"), (".html", ".png")  # what dissect and report write beside a run
+T = TypeVar("T")
+
+log = logging.getLogger("twoclocks")
 
 
 def demo_command(arguments: argparse.Namespace) -> None:
@@ -26,8 +30,12 @@ def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.runs import load_settings, run
     from twoclocks.store import check_free
 
-    chosen = [load_settings(preset, arguments.overrides) for preset in DEMO_PRESETS]
-    check_free(arguments.out, besides=[*(settings.name for settings in chosen), "report.html", "report.png"])
+    chosen = [load_settings(preset, arguments.overrides) for preset in _DEMO_PRESETS]
+    names = [settings.name for settings in chosen]
+    pages = [
+        f"{page}{end}" for page in ("report", *(f"{name}-{kind}" for name in names for kind in _PAGES)) for end in _ENDS
+    ]
+    check_free(arguments.out, besides=[*names, *pages])
     if len({settings.name for settings in chosen}) < len(chosen):
         raise UserError(f"name: {chosen[0].name!r} would name both runs of the demo; leave it out")
     runs = []
@@ -50,7 +58,7 @@ def run_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.summary import summarise
     from twoclocks.runs import load_settings, run
 
-    settings = load_settings(arguments.preset or None, arguments.overrides)
+    settings = load_settings(arguments.preset, arguments.overrides)
     out = arguments.out if arguments.out is not None else Path("runs") / settings.name
     with watch(settings) as observe:
         done = run(settings, out, observe, fork=arguments.fork, checkpoint_seconds=arguments.checkpoint_seconds)
@@ -59,7 +67,7 @@ def run_command(arguments: argparse.Namespace) -> None:
     else:
         show_clocks([done])
         if "stopped_at" in done.status:
-            print(f"JobResult at step {done.status['stopped_at']:,}: {done.status['reason']}")
+            print(f"Stopped at step {done.status['stopped_at']:,}: {done.status['reason']}")
         print(f"Run: {done.path}")
 
 
@@ -70,8 +78,8 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
     plan = read_plan(Path(arguments.spec), overrides)
     sweep = Sweep(plan, arguments.out if arguments.out is not None else Path("sweeps") / plan.name)
-    if not arguments.status and (words := sweep.disk_notice()):
-        logging.getLogger("twoclocks").info(words)
+    if not arguments.status and (notice := sweep.disk_notice()):
+        log.info(notice)
     if not arguments.plan and not arguments.status:
         with watch_sweep() as observe:
             sweep = run_sweep(
@@ -90,32 +98,55 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     return EXIT_FAILED if sweep.counts()["failed"] else 0
 
 
-def load_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs in these folders, each once."""
+def load_runs(folders: Sequence[Path], read: Callable[[Run], T]) -> list[tuple[Run, T]]:
+    """The runs in these folders, each once, with what ``read`` returns for it.
+
+    A run that cannot be read costs a line on stderr; without any other run it is an error.
+    """
     from twoclocks.runs import load_run
     from twoclocks.store import runs_in
 
     paths = {path.absolute(): path for folder in folders for path in runs_in(folder)}
-    return [load_run(path) for path in paths.values()]
+    found = []
+    for path in paths.values():
+        try:
+            run = load_run(path)
+            found.append((run, read(run)))
+        except UserError as error:
+            if len(paths) == 1:
+                raise
+            log.warning(f"left out: {error}")
+    if paths and not found:
+        raise UserError(
+            f"{', '.join(map(str, folders))}: none of the {len(paths)} runs can be read; see the lines above"
+        )
+    return found
+
+
+def readable_runs(folders: Sequence[Path]) -> list[Run]:
+    """The runs in these folders whose settings and evaluations can be read."""
+    return [run for run, _ in load_runs(folders, lambda run: (run.settings, run.metrics()))]
 
 
 def clocks_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_clocks, show_rows
     from twoclocks.report.summary import control_rows, onset_rows, summarise
 
-    runs = load_runs(arguments.runs)
     if arguments.json:
-        print(json.dumps([summarise(run, arguments.controls) for run in runs], indent=2))
+        found = load_runs(arguments.runs, lambda run: summarise(run, arguments.controls))
+        print(json.dumps([summary for _, summary in found], indent=2))
         return
+    table = load_runs(arguments.runs, onset_rows)
+    runs = [run for run, _ in table]
     show_clocks(runs)
     print("\nAll onsets")
-    rows = [row for run in runs for row in onset_rows(run)]
-    told = {(row["onset"], row.pop("definition")): row.pop("status") for row in rows}  # the same for most runs
+    rows = [row for _, rows in table for row in rows]
+    definitions = {(row["onset"], row.pop("definition")): row.pop("status") for row in rows}  # the same for most runs
     show_rows(rows)
-    for onset, definition in told:
+    for onset, definition in definitions:
         print(f"{onset}: {definition}")
     if arguments.controls:
-        print("\nWhat local statistics of the training set alone would score")
+        print("\nWhat models of local statistics of the training set would score")
         show_rows([row for run in runs for row in control_rows(run)])
 
 
@@ -124,7 +155,7 @@ def fit_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_rows
     from twoclocks.report.laws import law_rows
 
-    laws = fit_runs(load_runs(arguments.runs), arguments.clock, arguments.threshold)
+    laws = fit_runs(readable_runs(arguments.runs), arguments.clock, arguments.threshold)
     if arguments.json:
         print(json.dumps(laws.as_json(), indent=2))
         return
@@ -141,14 +172,14 @@ def forecast_command(arguments: argparse.Namespace) -> None:
     from twoclocks.analysis.forecasts import forecast_running, forecast_sizes
     from twoclocks.report.console import show_rows
 
-    runs = load_runs(arguments.runs)
     if arguments.n is not None and arguments.pilots:
-        raise UserError("--pilots: with --n the runs themselves are the pilots; leave one of both out")
+        raise UserError("--pilots: with --n the runs themselves are the pilots; use only one of the two options")
+    runs = readable_runs(arguments.runs)
     if arguments.n is not None:
         found, judged = forecast_sizes(runs, arguments.n)
         named = [(f"N = {n:,}", forecast, judged) for n, forecast in zip(arguments.n, found, strict=True)]
     else:
-        pilots = load_runs(arguments.pilots)
+        pilots = readable_runs(arguments.pilots)
         named = [(str(run.path), *forecast_running(run, pilots)) for run in runs]
     if arguments.json:
         plain = [{"of": name, **one.as_json(), "judged": judged.as_json()} for name, one, judged in named]
@@ -163,23 +194,24 @@ def forecast_command(arguments: argparse.Namespace) -> None:
 
 
 def dissect_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.core.config import parse_overrides
     from twoclocks.dissection.execution import choose_views, dissect_run
     from twoclocks.report.console import watch_measurements
-    from twoclocks.report.page import check_page, write_report
+    from twoclocks.report.page import write_report
+    from twoclocks.report.places import check_owner, page_beside
     from twoclocks.runs import load_run
     from twoclocks.runs.execution import check_device
 
-    check_page(arguments.out)
-    views = choose_views(arguments.views, parse_overrides(arguments.overrides))
+    views = choose_views(arguments.views, arguments.overrides)
     if arguments.device is not None:
-        check_device(arguments.device)
+        check_device(arguments.device, "--device")
     run = load_run(arguments.run)
+    out = arguments.out if arguments.out is not None else page_beside([arguments.run], "why")
+    check_owner(out, [run])
     with watch_measurements() as report:
         found = dissect_run(run, views, arguments.device, report, required=arguments.views or ())
-    page = write_report([run], arguments.out, {run.path: found})
+    page = write_report([run], out, {run.path: found})
     for note in found.notes:
-        logging.getLogger("twoclocks").warning(note)
+        log.warning(note)
     if arguments.json:
         print(json.dumps({"run": str(run.path), **found.as_json(), "report": str(page)}, indent=2, allow_nan=False))
         return
@@ -188,26 +220,28 @@ def dissect_command(arguments: argparse.Namespace) -> None:
         for sentence in info.sentences():
             print(f"  {sentence}")
     for name, reason in found.refused.items():
-        print(f"\n{name}: not here: {reason}")
-    print(f"\n{found.measured:,} measurements taken, {found.known:,} known before. Page: {page}")
+        print(f"\n{name}: does not apply: {reason}")
+    print(f"\n{found.measured:,} new measurements, {found.known:,} from earlier. Page: {page}")
 
 
 def twins_command(arguments: argparse.Namespace) -> None:
     from twoclocks.analysis.twins import compare_twins
     from twoclocks.report.console import watch_measurements
-    from twoclocks.report.page import check_page, write_report
+    from twoclocks.report.page import write_report
+    from twoclocks.report.places import check_owner, twins_page
     from twoclocks.runs import load_run
     from twoclocks.runs.execution import check_device
 
-    check_page(arguments.out)
     if arguments.device is not None:
-        check_device(arguments.device)
+        check_device(arguments.device, "--device")
     first, second = load_run(arguments.first), load_run(arguments.second)
+    out = arguments.out if arguments.out is not None else twins_page(arguments.first, arguments.second)
+    check_owner(out, [first, second])
     with watch_measurements("twins") as report:
         found = compare_twins(first, second, arguments.device, arguments.rows, report)
-    page = write_report([first, second], arguments.out, twins=[found])
+    page = write_report([first, second], out, twins=[found])
     for note in found.notes:
-        logging.getLogger("twoclocks").warning(note)
+        log.warning(note)
     sentences = found.sentences()
     if arguments.json:
         plain = {"runs": [str(first.path), str(second.path)], **found.numbers(), "sentences": sentences}
@@ -218,8 +252,12 @@ def twins_command(arguments: argparse.Namespace) -> None:
 
 def report_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.page import write_report
+    from twoclocks.report.places import check_owner, page_beside
 
-    print(write_report(load_runs(arguments.runs), arguments.out))
+    runs = readable_runs(arguments.runs)
+    out = arguments.out if arguments.out is not None else page_beside(arguments.runs, "report")
+    check_owner(out, runs)
+    print(write_report(runs, out))
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
@@ -240,7 +278,7 @@ def bench_command(arguments: argparse.Namespace) -> None:
     from twoclocks.store.files import make_folder
 
     parts = arguments.parts if arguments.parts is not None else suite.PARTS
-    report = logging.getLogger("twoclocks").info
+    report = log.info
     if arguments.out is not None:
         make_folder(arguments.out)  # before the minutes that measuring takes
     record = suite.measure(arguments.device, parts, arguments.seconds, report)
@@ -257,10 +295,22 @@ def bench_command(arguments: argparse.Namespace) -> None:
 
 def list_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_rows
-    from twoclocks.report.listing import list_rows, registry_rows
-    from twoclocks.sweeps import EXECUTORS
+    from twoclocks.report.listing import list_rows
 
-    rows = registry_rows(EXECUTORS) if arguments.kind == "executors" else list_rows(arguments.kind)
+    if arguments.name is not None:
+        if arguments.kind != "templates":
+            raise UserError(f"{arguments.name!r}: only templates can be printed by name; leave it out")
+        from twoclocks.report.listing import read_template
+
+        print(read_template(arguments.name), end="")
+        return
+    if arguments.kind == "executors":
+        from twoclocks.report.listing import registry_rows
+        from twoclocks.sweeps import EXECUTORS
+
+        rows = registry_rows(EXECUTORS)
+    else:
+        rows = list_rows(arguments.kind)
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:

@@ -289,7 +289,7 @@ def test_the_command_and_the_page(
     assert main(["twins", str(a.path), str(b.path)]) == 0
     printed = capsys.readouterr().out
     assert "they share no training sample (4 each)" in printed and "Hellinger" in printed and "twins.html" in printed
-    assert "Hellinger" in (work / "twins.html").read_text()
+    assert "Hellinger" in (a.path.parent / f"{a.path.name}-{b.path.name}-twins.html").read_text()
     assert "Hellinger" in write_report([a, b], work / "after.html").read_text()  # remembered
     assert main(["twins", str(a.path), str(b.path), "--rows", "6", "--json", "--out", "few.html"]) == 0
     plain = json.loads(capsys.readouterr().out)

@@ -7,7 +7,8 @@ from typing import Literal
 
 import pytest
 
-from twoclocks.core.config import Settings, build, merge, parse_overrides, parse_yaml, setting, to_mapping
+from twoclocks.core.arguments import as_overrides
+from twoclocks.core.config import Settings, build, merge, parse_yaml, setting, to_mapping
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 
 
@@ -36,8 +37,8 @@ def test_round_trip_through_plain_mapping() -> None:
     [
         ({"count": 1}, ["count", "1", "at least 2"]),
         ({"count": "3"}, ["count", "'3'", "without quotes"]),
-        ({"count": 2.5}, ["count", "2.5", "whole number"]),
-        ({"count": True}, ["count", "True", "whole number"]),
+        ({"count": 2.5}, ["count", "2.5", "integer"]),
+        ({"count": True}, ["count", "True", "integer"]),
         ({"count": 3, "inner": {"rate": 0}}, ["inner.rate", "0", "above 0"]),
         ({"count": 3, "inner": {"rate": float("nan")}}, ["inner.rate", "nan", "finite"]),
         ({"count": 3, "inner": {"kind": "c"}}, ["inner.kind", "'c'", "a, b"]),
@@ -66,21 +67,21 @@ def test_unknown_key_offers_the_nearest_one() -> None:
 
 
 def test_overrides_nest_and_parse_numbers_as_yaml_should() -> None:
-    assert parse_overrides(["--a.b", "1e-4", "--a.c=[1, 2]", "--d", "text"]) == {
+    assert as_overrides(["--a.b", "1e-4", "--a.c=[1, 2]", "--d", "text"]) == {
         "a": {"b": 1e-4, "c": [1, 2]},
         "d": "text",
     }
 
 
 def test_overrides_of_one_section_add_up() -> None:
-    assert parse_overrides(["--data.n", "5", "--data", "{seed: 1}"]) == {"data": {"n": 5, "seed": 1}}
-    assert parse_overrides(["--rule", "parity", "--rule.group", "3"]) == {"rule": {"name": "parity", "group": 3}}
+    assert as_overrides(["--data.n", "5", "--data", "{seed: 1}"]) == {"data": {"n": 5, "seed": 1}}
+    assert as_overrides(["--rule", "parity", "--rule.group", "3"]) == {"rule": {"name": "parity", "group": 3}}
 
 
 @pytest.mark.parametrize("words", [["--a"], ["stray"], ["--"]])
 def test_malformed_overrides_are_refused(words: list[str]) -> None:
     with pytest.raises(UserError):
-        parse_overrides(words)
+        as_overrides(words)
 
 
 @pytest.mark.parametrize(

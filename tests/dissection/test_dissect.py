@@ -238,7 +238,8 @@ def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_
 def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dissect", str(dit.path), *WORDS]) == 0
     printed = capsys.readouterr().out
-    assert "raster" in printed and "positions: not here: objective edm" in printed and (work / "why.html").exists()
+    assert "raster" in printed and "positions: does not apply: objective edm" in printed
+    assert (work / "dit-why.html").exists()
     assert main(["dissect", str(dit.path), "--views", "raster", "basin", "--json", *WORDS[8:12]]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert set(plain["views"]) == {"raster", "basin"} and plain["views"]["basin"]["steps"] == [0, 5, 20, 40, 60]
@@ -255,7 +256,7 @@ def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: 
         (["--spectrum.levels", "2"], "spectrum.levels"),
         (["--raster.windows", "[5]"], "raster.windows"),
         (["--basin.sigmas", "[]"], "basin.sigmas"),
-        (["--device", "tpu"], "training.device"),
+        (["--device", "tpu"], "--device: 'tpu' is not available"),
         (["--out", "why.txt"], "--out"),
         (["--field", "3"], "field"),
         (["--views", "positions"], "'positions' does not apply to this run (objective edm has no order of positions"),

@@ -14,7 +14,8 @@ from twoclocks.core.rows import row_keys
 from twoclocks.data import cube_set
 from twoclocks.rules import CyclicSudoku, Latin, Sudoku, heat_bath
 from twoclocks.rules.grids import relabel
-from twoclocks.rules.sudoku import COUNTS, ordered_grids
+from twoclocks.rules.latin import is_cyclic
+from twoclocks.rules.sudoku import COUNTS, CYCLIC, ordered_grids
 
 
 def slow(grid: list[list[int]], block_rows: int, block_cols: int) -> bool:
@@ -147,6 +148,8 @@ def test_the_papers_generator_is_uniform_over_the_cyclic_grids_alone() -> None:
     assert len(observed) == rule.support() == 192 < rule.count() == 288
     assert chisquare(observed.numpy()).pvalue > 1e-4
     assert CyclicSudoku().support() == 311_040
+    for shape in ((2, 2), (2, 3), (3, 2)):  # the table is what enumeration finds
+        assert int(is_cyclic(ordered_grids(*shape)).sum()) == CYCLIC[min(shape), max(shape)]
     drawn = np.unique(row_keys(CyclicSudoku().sample(3_000, seed=0), 6))
     assert len(drawn) > 2_950 and bool(Sudoku().is_valid(CyclicSudoku().sample(100, 0)).all())
     assert rule.copy_chance(10) == 10 / 192  # a true sample of this generator, not of all Sudoku grids

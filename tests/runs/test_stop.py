@@ -98,7 +98,7 @@ def test_rows_without_the_error_of_the_gap_give_a_gap_without_bounds(whole: Run)
     old = [{key: value for key, value in row.items() if key != "loss_gap_error"} for row in rows[:8]]
     monitor = tc.Monitor(whole.evaluator.train, whole.settings.rule, whole.settings.clocks)
     for row in [*old, *rows[8:]]:
-        monitor.record(Look.from_row(row, clock_columns(whole.settings.rule)))
+        monitor.record(Look.from_row(row, clock_columns(whole.settings.rule.part_counts())))
     mixed, certain = monitor.clocks().gap, whole.clocks().gap
     assert mixed is not None and "no bounds" in (mixed.definition or "") and certain is not None
     assert "bounds of 0.95" in (certain.definition or "") and mixed.interpolated == certain.interpolated

@@ -17,6 +17,7 @@ from small_sweep import cell_contents, write_spec
 
 from twoclocks.cli import EXIT_STOPPED, main
 from twoclocks.commands import EXIT_FAILED
+from twoclocks.core.arguments import as_overrides
 from twoclocks.runs import load_run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import WriterLock
@@ -198,11 +199,11 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path, capsys: pytest.
     assert "does not answer" in capsys.readouterr().err and not (tmp_path / "new").exists()
 
 
-def test_executors_are_chosen_by_words() -> None:
-    words = ["--data.n", "5", "--executor.cells_per_gpu", "8", "--training.seed=1"]
-    executor, rest = executor_of("local", 3, words)
+def test_executors_are_chosen_by_options() -> None:
+    overrides = as_overrides(["--data.n", "5", "--executor.cells_per_gpu", "8", "--training.seed=1"])
+    executor, rest = executor_of("local", 3, overrides)
     assert isinstance(executor, Executor) and (executor.workers, executor.cells_per_gpu) == (3, 8)
-    assert rest == ["--data.n", "5", "--training.seed=1"]
+    assert rest == {"data": {"n": 5}, "training": {"seed": 1}}
 
 
 def test_columns_have_one_type() -> None:

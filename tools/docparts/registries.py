@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 
@@ -68,8 +67,8 @@ def metric_families_table() -> str:
 
 def commands_table() -> str:
     """Every command with its help, as ``twoclocks --help`` prints it."""
-    (commands,) = [one for one in make_parser()._actions if isinstance(one, argparse._SubParsersAction)]
-    rows = [{"command": f"`twoclocks {one.dest}`", "what it does": one.help or ""} for one in commands._choices_actions]
+    _, commands = make_parser()
+    rows = [{"command": f"`twoclocks {name}`", "what it does": one.description or ""} for name, one in commands.items()]
     return as_table(rows)
 
 

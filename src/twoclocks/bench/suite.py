@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from twoclocks.bench import curves, growth, steps, where
-from twoclocks.core.errors import SettingError
+from twoclocks.core.errors import SettingError, UnavailableError
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
@@ -65,7 +65,7 @@ def measure_one(
 
 def check(device: str, parts: Sequence[str], seconds: float) -> None:
     if device not in (known := ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])):
-        raise SettingError("--device", device, f"it is not there; use one of {', '.join(known)}")
+        raise UnavailableError("--device", device, f"available: {', '.join(known)}")
     for part in parts:
         if part not in PARTS:
             raise SettingError("--parts", part, f"use some of {', '.join(PARTS)}")

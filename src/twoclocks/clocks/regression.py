@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq, minimize
 from scipy.special import log_ndtr, stdtrit
 
 from twoclocks.core.arrays import Floats
@@ -61,6 +60,8 @@ class Regression:
 
     def fit(self, fixed: tuple[int, float] | None = None, start: Floats | None = None) -> tuple[float, Floats]:
         """Minimise the loss; return the minimum and its parameters. ``fixed`` keeps one coefficient at a value."""
+        from scipy.optimize import minimize  # half of the import time of clocks/, and only laws need it
+
         first = self.start() if start is None else start
         bounds: list[tuple[float | None, float | None]] = [(None, None)] * (len(first) - 1) + [(self.floor, 4.0)]
         starts = [first, *([*first[:-1], scatter] for scatter in STARTS if start is None)]
@@ -138,6 +139,8 @@ def end_times_density(end: Floats, density: Floats) -> Floats:
 
 def interval_end(excess: Callable[[float], float], start: float, direction: int) -> float:
     """Where the profile likelihood falls below the cut, searched from ``start`` in growing steps."""
+    from scipy.optimize import brentq
+
     step, inner = 0.02, start
     for _ in range(40):
         outer = start + direction * step

@@ -47,10 +47,10 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
     """Base of every component with settings: types and ranges are checked on construction, wherever it happens."""
 
     def __post_init__(self) -> None:
-        hints = type_hints(type(self))
+        hints = _type_hints(type(self))
         for item in fields(self):
-            value = coerce(getattr(self, item.name), hints[item.name], item.name)
-            check_limits(value, item)
+            value = _coerce(getattr(self, item.name), hints[item.name], item.name)
+            _check_limits(value, item)
             object.__setattr__(self, item.name, value)
         self.check()
 
@@ -59,12 +59,12 @@ class Settings(ABC):  # noqa: B024 (its subclasses have abstract members)
 
 
 @cache
-def type_hints(cls: type) -> dict[str, Any]:
-    """Types of a class's fields, resolved once: a sweep builds thousands of settings."""
+def _type_hints(cls: type) -> dict[str, Any]:
+    """Types of a class's fields, resolved once per class, because a sweep builds thousands of settings."""
     return get_type_hints(cls)
 
 
-def check_limits(value: object, item: Field[Any]) -> None:
+def _check_limits(value: object, item: Field[Any]) -> None:
     limits: Mapping[str, float] = item.metadata.get("limits", {})
     passes = {
         "at_least": lambda v, limit: v >= limit,
@@ -75,11 +75,11 @@ def check_limits(value: object, item: Field[Any]) -> None:
     for number in value if isinstance(value, tuple) else (value,):
         if number is not None and not all(passes[name](number, limit) for name, limit in limits.items()):
             allowed = " and ".join(f"{name.replace('_', ' ')} {limit:g}" for name, limit in limits.items())
-            raise SettingError(item.name, number, f"use a number {allowed}")
+            raise SettingError(item.name, number, f"use a number that is {allowed}")
 
 
-def coerce(value: Any, hint: Any, name: str) -> Any:
-    """``value`` as ``hint`` wants it, without guessing: text is never a number, a fraction never a whole number."""
+def _coerce(value: Any, hint: Any, name: str) -> Any:
+    """``value`` converted to the type ``hint``, without guessing: a string is never a number, 0.5 never an integer."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any or (isinstance(hint, type) and is_dataclass(hint)):
         return value
@@ -87,7 +87,7 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
         if value is None and type(None) in arguments:
             return None
         wanted = [a for a in arguments if a is not type(None)]
-        return coerce(value, wanted[0], name)
+        return _coerce(value, wanted[0], name)
     if origin is Literal:
         if value not in arguments:
             raise SettingError(name, value, f"use one of {', '.join(map(str, arguments))}")
@@ -99,14 +99,14 @@ def coerce(value: Any, hint: Any, name: str) -> Any:
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise SettingError(name, value, f"use a list, for example [{value}]")
-        return tuple(coerce(entry, arguments[0], name) for entry in value)
-    return coerce_plain(value, hint, name)
+        return tuple(_coerce(entry, arguments[0], name) for entry in value)
+    return _coerce_plain(value, hint, name)
 
 
-def coerce_plain(value: Any, hint: Any, name: str) -> Any:
+def _coerce_plain(value: Any, hint: Any, name: str) -> Any:
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) > sys.float_info.max or value != value:
-            raise SettingError(name, value, "use a finite number")
+            raise SettingError(name, value, "use a finite float")
         return float(value)
     if hint is int and not isinstance(value, bool):
         if isinstance(value, float) and value.is_integer():
@@ -115,10 +115,10 @@ def coerce_plain(value: Any, hint: Any, name: str) -> Any:
             return int(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    names = {int: "an integer", float: "a float", bool: "true or false", str: "a string"}
     numeric = isinstance(value, str) and value.strip("+-").replace(".", "", 1).isdigit()
-    note = " (it is text; write it without quotes)" if numeric and hint in (int, float) else ""
-    raise SettingError(name, value, f"use {words.get(hint, str(hint))}{note}")
+    note = " (this is a string; write it without quotes)" if numeric and hint in (int, float) else ""
+    raise SettingError(name, value, f"use {names.get(hint, str(hint))}{note}")
 
 
 def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
@@ -131,13 +131,13 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
     required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
     missing = [f"{prefix}{name}" for name in required if name not in mapping]
     if missing:
-        words = "it is missing and has no default; give it a value"
+        problem = "it is missing and has no default; give it a value"
         if len(missing) > 1:
-            words = "they are missing and have no defaults; give them values"
-        raise UserError(f"{', '.join(missing)}: {words}")
-    hints = type_hints(cls)  # type: ignore[arg-type]  # every class can be hashed
+            problem = "they are missing and have no defaults; give them values"
+        raise UserError(f"{', '.join(missing)}: {problem}")
+    hints = _type_hints(cls)  # type: ignore[arg-type]  # every class can be hashed
     arguments = {
-        name: build_field(item, hints[name], mapping[name], f"{prefix}{name}")
+        name: _build_field(item, hints[name], mapping[name], f"{prefix}{name}")
         for name, item in known.items()
         if name in mapping
     }
@@ -147,7 +147,7 @@ def build(cls: type[S], mapping: Mapping[str, Any], path: str = "") -> S:
         raise (error.inside(path) if path else error) from None
 
 
-def build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
+def _build_field(item: Field[Any], hint: Any, value: Any, path: str) -> Any:
     registry: Registry[Any] | None = item.metadata.get("registry")
     if registry is not None and not isinstance(value, registry.base):
         section = {"name": value} if isinstance(value, str) else as_mapping(value, path)
@@ -171,7 +171,7 @@ def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
 
 
 def to_mapping(value: Any) -> Any:
-    """The plain form that ``build`` reads back: only dicts, lists, numbers, text and None."""
+    """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None."""
     if is_dataclass(value) and not isinstance(value, type):
         result: dict[str, Any] = {}
         for item in fields(value):
@@ -188,7 +188,7 @@ def machine_settings(cls: type, path: str = "") -> frozenset[str]:
     """Dotted names of the settings that choose how fast a result is computed, not which one."""
     found: set[str] = set()
     for item in fields(cls):
-        key, hint = f"{path}{item.name}", type_hints(cls)[item.name]
+        key, hint = f"{path}{item.name}", _type_hints(cls)[item.name]
         if item.metadata.get("machine"):
             found.add(key)
         elif isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
@@ -201,29 +201,29 @@ def describe(cls: type, path: str = "") -> list[tuple[str, str, str, str]]:
     rows = []
     for item in fields(cls):
         key = f"{path}.{item.name}" if path else item.name
-        hint = type_hints(cls)[item.name]
+        hint = _type_hints(cls)[item.name]
         if isinstance(hint, type) and is_dataclass(hint) and item.metadata.get("registry") is None:
             rows += describe(hint, key)
             continue
         default = "required" if item.default is MISSING and item.default_factory is MISSING else str(item.default)
-        rows.append((key, type_words(hint), default, item.metadata.get("help", "")))
+        rows.append((key, _type_name(hint), default, item.metadata.get("help", "")))
     return rows
 
 
-def type_words(hint: Any) -> str:
-    """A type as a person would say it."""
+def _type_name(hint: Any) -> str:
+    """A type as tables and help texts show it, such as ``int or none``."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return " | ".join(map(str, arguments))
     if origin in (Union, types.UnionType):
-        return " or ".join("none" if a is type(None) else type_words(a) for a in arguments)
+        return " or ".join("none" if a is type(None) else _type_name(a) for a in arguments)
     if origin is tuple:
-        return f"list of {type_words(arguments[0])}"
+        return f"list of {_type_name(arguments[0])}"
     return getattr(hint, "__name__", str(hint))
 
 
 def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with ``change`` laid over it; a section that changes its name starts anew."""
+    """``base`` changed by ``change``; a section with a new ``name`` replaces the old one as a whole."""
     result = dict(base)
     for key, value in change.items():
         old = result.get(key)
@@ -260,23 +260,6 @@ def flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-def parse_overrides(words: Sequence[str]) -> dict[str, Any]:
-    """``["--data.n", "512", "--rule.group=3"]`` as a nested mapping."""
-    found: dict[str, Any] = {}
-    queue = list(words)
-    while queue:
-        word = queue.pop(0)
-        if not word.startswith("--") or len(word) < 3:
-            raise UserError(f"{word!r} is not an option; settings look like --data.n 512")
-        key, equals, text = word[2:].partition("=")
-        if not equals:
-            if not queue or queue[0].startswith("--"):
-                raise UserError(f"{key}: its value is missing; write --{key} VALUE")
-            text = queue.pop(0)
-        found = merge(found, nested({key: parse_yaml(text, source=f"--{key}")}))
-    return found
-
-
 def read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
@@ -292,11 +275,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """YAML's safe subset with YAML 1.2's numbers: 1e-4 is a number, 020 is twenty, 1:30 and dates are text."""
+    """YAML's safe subset with YAML 1.2's numbers: 1e-4 is a float, 020 is 20, 1:30 and dates are strings."""
     import yaml
 
     try:
-        return strict_loader()(text).get_single_data()
+        return _strict_loader()(text).get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark is not None else ""
@@ -307,7 +290,7 @@ def parse_yaml(text: str, source: str) -> Any:
 
 
 @cache
-def strict_loader() -> Any:
+def _strict_loader() -> Any:
     import re
 
     import yaml

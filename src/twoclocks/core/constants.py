@@ -1,4 +1,4 @@
 """Numbers on which parts of the package that do not import each other must agree."""
 
-MASK = -1  # the token that stands for "nothing is known here"
-CHANCE_SAMPLES = 4096  # true samples on which a chance level is estimated where it has no formula
+MASK = -1  # the mask token: the symbol at this position is hidden
+CHANCE_SAMPLES = 4096  # samples of the rule from which a chance level without a formula is estimated

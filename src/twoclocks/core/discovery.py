@@ -1,4 +1,4 @@
-"""Load every module of a folder, so that a new file registers itself by being there."""
+"""Import every module of a folder, so that a new file registers its classes without being listed anywhere."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from types import ModuleType
 
 
 def import_all(package: ModuleType) -> None:
+    """Import every module of a package."""
     for module in iter_modules(package.__path__):
         import_module(f"{package.__name__}.{module.name}")

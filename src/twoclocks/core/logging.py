@@ -1,4 +1,4 @@
-"""What the package has to say while it works, as lines on stderr."""
+"""Log messages of the package as lines on stderr."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 
 
 def log_to_stderr() -> None:
-    """What the package has to say while it works goes to stderr, one line each."""
+    """Write the log messages of the package to stderr, one line each."""
     log = logging.getLogger("twoclocks")
     log.setLevel(logging.INFO)
-    log.handlers, log.propagate = [StderrHandler()], False
+    log.handlers, log.propagate = [_StderrHandler()], False
 
 
-class StderrHandler(logging.Handler):
-    """Looks stderr up at every line: a progress display may have put its own in the place."""
+class _StderrHandler(logging.Handler):
+    """Looks up ``sys.stderr`` for every line, because a progress display replaces it while it runs."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(OSError, ValueError):  # nobody there to read it is no reason to stop
+        with contextlib.suppress(OSError, ValueError):  # a closed stderr is no reason to stop
             sys.stderr.write(f"twoclocks: {record.getMessage()}\n")
             sys.stderr.flush()

@@ -2,16 +2,21 @@
 
 A component registers itself once, beside its definition; settings, command-line help, documentation tables and
 contract tests iterate the registry. Other packages register through an entry point of the group
-``twoclocks.<kind>s`` that imports the module in which they call ``register``.
+``twoclocks.<kind>s`` that imports the module in which they call ``register``; single files through ``--import``
+(``twoclocks.core.plugins``).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from twoclocks.core.errors import UnknownNameError
+
+log = logging.getLogger("twoclocks")
+_FIX = "its components are missing; update or uninstall it"
 
 T = TypeVar("T")
 Member = TypeVar("Member", bound=type[Any])
@@ -52,7 +57,7 @@ class Registry(Generic[T]):
         if not self._plugins_loaded:
             self._plugins_loaded = True
             for entry in entry_points(group=f"twoclocks.{self.kind}s"):
-                entry.load()
+                _load_entry_point(entry)
 
     def names(self) -> list[str]:
         self._load_plugins()
@@ -79,3 +84,13 @@ class Registry(Generic[T]):
         from twoclocks.core.config import build
 
         return build(self.get(name), settings, self.kind)
+
+
+def _load_entry_point(entry: EntryPoint) -> None:
+    """Import what an installed package registers; a package that fails costs a warning, not the command."""
+    try:
+        entry.load()
+    except Exception as error:
+        package = entry.dist.name if entry.dist is not None else entry.value
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        log.warning(f"{package}: its {entry.group} entry point {entry.name!r} cannot be imported ({reason}); {_FIX}")

@@ -24,9 +24,9 @@ def row_keys(rows: Any, symbols: int) -> Keys:
     packed = np.packbits(np.concatenate(planes, axis=1), axis=1)
     width = packed.shape[1]
     if width <= 8:  # a machine word compares fastest
-        words = np.zeros((len(packed), 8), dtype=np.uint8)
-        words[:, :width] = packed
-        return words.view(np.uint64).ravel()
+        padded = np.zeros((len(packed), 8), dtype=np.uint8)
+        padded[:, :width] = packed
+        return padded.view(np.uint64).ravel()
     return byte_keys(packed)
 
 

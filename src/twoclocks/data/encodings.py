@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.lazy import torch
 from twoclocks.core.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Arrays(Protocol):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from twoclocks.core.config import setting
+from twoclocks.core.lazy import torch
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.data.encodings import ENCODINGS, Arrays, Decoded, ImageEncoding, pixels_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ROWS = 1024  # rows of a distance matrix that are computed at once
 

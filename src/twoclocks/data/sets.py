@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.core.rows import row_keys
 from twoclocks.core.seeds import derive, numpy_stream
 from twoclocks.rules.base import Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 BLOCKS = (64, 1 << 18)  # rows in the first draw, and most rows per draw; sizes double and do not depend on n
 MOST_REPEATED = 64  # draws per valid sample without a new one, after which the generator counts as broken

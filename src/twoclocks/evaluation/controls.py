@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
-from torch import Tensor
 
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.core.proportion import clopper_pearson
 from twoclocks.core.rows import is_member, row_keys
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TAIL = 0.025  # on either side of an interval
 EVERY_ORDER = 6  # pieces of up to this many entries plus one: every smaller order is tried
@@ -153,6 +155,11 @@ def chow_liu_tree(rows: Whole, symbols: int) -> tuple[Whole, Whole]:
 
     The root is entry 0; its parent is negative.
     """
+    from scipy.sparse.csgraph import (  # slow to import, and tables of clocks need none of it
+        breadth_first_order,
+        minimum_spanning_tree,
+    )
+
     information = mutual_information(rows, symbols)
     # No edge has weight zero, which would mean that there is none: independent entries are joined too.
     weights = 1 + information.max() - information

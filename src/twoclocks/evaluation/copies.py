@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from twoclocks.core.bits64 import WORD, scramble, signed
+from twoclocks.core.lazy import torch
 from twoclocks.core.rows import symbol_bits
 from twoclocks.rules.base import in_range
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ENTRIES = {"cpu": 1 << 22, "cuda": 1 << 25}  # entries packed at once: 32 MiB as int64; 256 MiB on a GPU
 ATTEMPTS = 64  # a seed fails about once in 2^65 / N² sets, so a second one is hardly ever needed

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import torch
-from scipy.stats import binom
-from torch import Tensor
 
 from twoclocks.core.constants import CHANCE_SAMPLES
+from twoclocks.core.lazy import torch
 from twoclocks.evaluation.copies import flat_rows, packed
 from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, Value, pieces_named
 from twoclocks.evaluation.samples import Reference, Samples
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LARGEST = 1 << 1000  # larger numbers of contents do not fit a float, and no number of samples shows a difference
 MILLER_MADOW = 0.5 / math.log(2)  # bias of the entropy in bits, times draws, for each content but the first
@@ -184,6 +185,8 @@ def expected_distinct(room: int, draws: float) -> float | None:
 
 def expected_entropy(draws: int, groups: list[tuple[int, float]]) -> float:
     """Expected ``entropy`` of independent draws; a group is (number of contents, probability of each of them)."""
+    from scipy.stats import binom  # slow to import, and tables of clocks need none of it
+
     repeats = seen = 0.0
     for contents, probability in groups:
         mean = draws * probability

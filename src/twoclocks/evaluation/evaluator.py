@@ -6,11 +6,10 @@ Evaluation sees samples, never models.
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from twoclocks.core.counts import TRIALS, hits_key, trials_key, values_of
+from twoclocks.core.lazy import torch
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.metric import Column, Value, metrics_of
@@ -18,6 +17,9 @@ from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.rules.base import Rule, in_range
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Evaluator:
@@ -83,7 +85,7 @@ class Evaluator:
 
 def stored_form(name: str, value: Value) -> dict[str, Tensor | int]:
     """A value under the keys that a row has for it."""
-    if isinstance(value, Tensor):
+    if isinstance(value, torch.Tensor):
         return {name: value}
     trials = {} if value.trials is None else {trials_key(name): value.trials}
     return {hits_key(name): value.hits, **trials}
@@ -91,7 +93,7 @@ def stored_form(name: str, value: Value) -> dict[str, Tensor | int]:
 
 def fetched(row: Mapping[str, Tensor | int]) -> dict[str, float]:
     """The row with all its tensors as numbers, brought to the host at once: each fetched alone would wait."""
-    tensors = {key: value for key, value in row.items() if isinstance(value, Tensor)}
+    tensors = {key: value for key, value in row.items() if isinstance(value, torch.Tensor)}
     # float64 holds every count up to 2^53 exactly.
     numbers = dict(zip(tensors, torch.stack([value.double() for value in tensors.values()]).tolist(), strict=True))
     found: dict[str, float] = {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 from twoclocks.core.registry import Registry
 from twoclocks.evaluation.samples import Reference, Samples
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Direction = Literal["higher is better", "lower is better", "higher is copying", "neither"]
 
@@ -33,7 +34,7 @@ class Count(NamedTuple):
     trials: int | Tensor | None = None  # out of how many; None: out of the samples
 
 
-Value = Count | Tensor  # a proportion, or any other number as one float
+Value: TypeAlias = "Count | Tensor"  # a proportion, or any other number as one float
 
 
 class Metric(ABC):

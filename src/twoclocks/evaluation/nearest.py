@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from twoclocks.evaluation.metric import METRICS, Column, Metric, mean, mean_over
 from twoclocks.evaluation.samples import Reference, Samples
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @METRICS.register("nearest_distance")

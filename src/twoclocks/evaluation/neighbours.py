@@ -6,11 +6,13 @@ them exactly, whatever the order and the type in which a device adds them.
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn import functional
+from typing import TYPE_CHECKING
 
+from twoclocks.core.lazy import torch
 from twoclocks.evaluation.copies import checked_rows, flat_rows, pieces
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EXACT = 2048  # float16 holds all integers up to here
 INDICATORS = 1 << 24  # entries of one factor of a product
@@ -82,7 +84,7 @@ class Neighbours:
             known = torch.arange(self.symbols, dtype=codes.dtype, device=codes.device)
             result = (codes[:, :, None] == known).flatten(1).to(self.dtype)
         # Tensor cores read eight columns at a time.
-        return functional.pad(result, (0, -result.shape[1] % 8)) if codes.is_cuda else result
+        return torch.nn.functional.pad(result, (0, -result.shape[1] % 8)) if codes.is_cuda else result
 
     def codes(self, rows: Tensor) -> Tensor:
         """Rows in the smallest type: bits as −1 and +1, other symbols as they are; what is no symbol as 0 or −1."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, pieces_named, proportion
 from twoclocks.evaluation.samples import Reference, Samples
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @METRICS.register("part_accuracy")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, mean, proportion
 from twoclocks.evaluation.samples import Samples
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @METRICS.register("quantization_distance")

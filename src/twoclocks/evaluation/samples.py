@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.rules.base import Rule, all_parts_valid
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Reference:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import torch
-from torch import Tensor
-
+from twoclocks.core.lazy import torch
 from twoclocks.data.encodings import Encoding
 from twoclocks.evaluation.samples import Outcome
 from twoclocks.rules.base import Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 State = Literal["between", "broken", "valid-new", "memorized"]
 STATES: tuple[State, ...] = get_args(State)

@@ -121,3 +121,12 @@ MODELS: Registry[ModelSettings] = Registry("model", ModelSettings)
 
 def parameter_count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def distinct_labels(label: Tensor) -> Tensor:
+    """One noise label (1,) where all rows share it, else the labels (n,) as they are.
+
+    A sampler expands a single number to one label per row, without copies. A network may then compute what depends on
+    the label once, and let it broadcast; a network that does not know this is called with labels (n,) all the same.
+    """
+    return label[:1] if label.stride(0) == 0 else label

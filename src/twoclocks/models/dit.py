@@ -17,7 +17,7 @@ from torch.nn import functional
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.models.attention import self_attention
-from twoclocks.models.base import MODELS, Network, TransformerSettings, in_float32
+from twoclocks.models.base import MODELS, Network, TransformerSettings, distinct_labels, in_float32
 
 EPSILON = 1e-6  # of the normalisations
 
@@ -130,7 +130,8 @@ class NoiseEmbedding(nn.Module):
         self.layers = nn.Sequential(nn.Linear(frequencies, width), nn.SiLU(), nn.Linear(width, width))
 
     def forward(self, label: Tensor) -> Tensor:
-        phase = label[:, None].float() * self.omega
+        """Labels (n,) to (n, width); to (1, width) where all rows share one label, as in a sampler."""
+        phase = distinct_labels(label)[:, None].float() * self.omega
         features = torch.cat([phase.cos(), phase.sin()], dim=-1)
         return self.layers(features.to(label.dtype))  # type: ignore[no-any-return]
 

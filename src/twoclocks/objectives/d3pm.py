@@ -119,7 +119,7 @@ class D3PM(Objective):
 
     def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
         """Messages of the other tokens about each one (n, length, symbols), at alpha (n, 1) or (1, 1)."""
-        logits = network(tokens, (1 - alpha[:, 0]).float()).float()
+        logits = network(tokens, (1 - alpha[:, 0]).float().expand(len(tokens))).float()
         return logits if self.evidence else logits - self.transitions.likelihood(tokens, alpha, self.vocabulary)
 
     def network_of(self, restorer: Network) -> Network:

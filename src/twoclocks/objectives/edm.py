@@ -48,14 +48,14 @@ class EDM(Objective):
             )
 
     def denoiser(self, network: Network) -> Denoiser:
-        """D(y; σ) of a raw network F."""
+        """D(y; σ) of a raw network F, for σ (n,), or (1,) where all rows share it."""
 
         def denoise(y: Tensor, sigma: Tensor) -> Tensor:
             s = like(sigma, y)
             variance = s**2 + self.sigma_data**2
             c_skip = self.sigma_data**2 / variance
             c_out = s * self.sigma_data / variance.sqrt()
-            raw = network(y / variance.sqrt(), sigma.log() / 4)
+            raw = network(y / variance.sqrt(), (sigma.log() / 4).expand(len(y)))  # one label per row
             return c_skip * y + c_out * raw
 
         return denoise

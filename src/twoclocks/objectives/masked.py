@@ -80,7 +80,7 @@ class Masked(Objective):
 
     def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
         """Logits of the clean tokens (n, length, symbols), at alpha (n, 1) or (1, 1)."""
-        return network(tokens, (1 - alpha[:, 0]).float()).float()
+        return network(tokens, (1 - alpha[:, 0]).float().expand(len(tokens))).float()
 
     def finish(self, state: Noisy) -> Tensor:
         return state.tokens

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from twoclocks.core.arguments import EXIT_BAD_INPUT, OneLineParser
+from twoclocks.core.errors import UserError
 from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.recipe import RECIPES, execute_recipe
 
 assert two_clocks.__doc__ and early_stopping.__doc__  # importing a folder registers its recipes
 
 
-def main() -> None:
-    """Parse the command line and run the recipe."""
-    parser = argparse.ArgumentParser(prog="python -m twoclocks.papers", description=__doc__)
-    parser.add_argument("name", choices=RECIPES.names())
-    parser.add_argument("--device", default="cuda", help="cpu, cuda or cuda:N")
-    parser.add_argument("--work", type=Path, required=True, help="folder for the runs; finished ones are not repeated")
-    parser.add_argument("--out", type=Path, required=True, help="file of the result, as JSON")
-    parser.add_argument("--only", nargs="+", default=[], metavar="RUN", help="run only these, by label")
-    arguments = parser.parse_args()
+def main(given: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code. Bad input: one line on stderr and exit code 2."""
+    parser = OneLineParser(prog="python -m twoclocks.papers", description="Run one recipe and judge its claim.")
+    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(RECIPES.names())}")
+    parser.add_argument("--device", default="cuda", help="cpu, cuda (default) or cuda:N")
+    parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="runs; finished ones are not repeated")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.json", help="the result to write")
+    parser.add_argument("--only", nargs="+", default=[], metavar="RUN", help="some of its runs, by label")
+    arguments = parser.parse_args(given)
 
     def report(line: str) -> None:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
-    measured = execute_recipe(arguments.name, arguments.device, arguments.work, arguments.out, report, arguments.only)
+    try:
+        measured = execute_recipe(
+            arguments.name, arguments.device, arguments.work, arguments.out, report, arguments.only
+        )
+    except UserError as error:
+        sys.stderr.write(f"twoclocks: {error}\n")
+        return EXIT_BAD_INPUT
     report(f"{measured.verdict}: {measured.sentence}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,11 +15,11 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from twoclocks.evaluation import SampleAccuracy, SampleMemorization
-from twoclocks.runs.load import Run
-from twoclocks.runs.session import Observer, Progress
-from twoclocks.runs.settings import RunSettings
-from twoclocks.store import Findings
+if TYPE_CHECKING:  # tables need no torch
+    from twoclocks.runs.load import Run
+    from twoclocks.runs.session import Observer, Progress
+    from twoclocks.runs.settings import RunSettings
+    from twoclocks.store import Findings
 
 
 @contextmanager
@@ -57,6 +57,8 @@ def plain_line(name: str, progress: Progress) -> str:
 
 def numbers(progress: Progress) -> str:
     """Loss, validity and copies of the last evaluation, and the time left."""
+    from twoclocks.evaluation import SampleAccuracy, SampleMemorization  # tables need no metrics
+
     words = f"loss {progress.loss:.3f}"
     if progress.metrics is not None:
         valid, copied = progress.metrics[SampleAccuracy.name], progress.metrics[SampleMemorization.name]
@@ -126,8 +128,7 @@ def show_clocks(runs: Sequence[Run]) -> None:
     for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
         table.add_column(heading, overflow="fold")
     for run in runs:
-        clocks, settings = run.clocks(), run.settings
-        chance = f"{settings.rule.copy_chance(settings.data.n):.2g}"
+        clocks, chance = run.clocks(), f"{run.copy_chance:.2g}"
         table.add_row(run.label, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
     wide_console().print(table)
 

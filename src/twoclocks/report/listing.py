@@ -1,41 +1,83 @@
-"""Tables of all registered components, for `twoclocks list` and for the documentation."""
+"""Tables straight from the registries, for `twoclocks list` and for the documentation.
+
+Every table imports only the folder that it is about: most need no torch, which takes longer than all the rest.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from decimal import Decimal
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-import torch
-
 from twoclocks.core.config import describe, to_mapping
+from twoclocks.core.errors import UnknownNameError
 from twoclocks.core.registry import Registry
-from twoclocks.data.encodings import ENCODINGS
-from twoclocks.data.sets import holdout_set, training_set
-from twoclocks.dissection import VIEWS
-from twoclocks.evaluation import EvaluationSettings, Evaluator
-from twoclocks.models.base import MODELS, parameter_count
-from twoclocks.objectives.base import OBJECTIVES
-from twoclocks.rules.base import RULES
-from twoclocks.runs.settings import RunSettings, preset_names, read_preset
 
 Rows = list[dict[str, str]]
 
 
 def list_rows(kind: str) -> Rows:
-    """The rows of one table, as text."""
-    if kind == "presets":
-        return [{"preset": name, "what it is": read_preset(name).get("description", "")} for name in preset_names()]
-    if kind == "metrics":
-        return metric_rows()
-    if kind == "settings":
-        return setting_rows()
-    if kind == "models":
-        return model_rows()
-    if kind == "rules":
-        return rule_rows()
-    registries: dict[str, Registry[Any]] = {"encodings": ENCODINGS, "objectives": OBJECTIVES, "views": VIEWS}
-    return registry_rows(registries[kind])
+    """Rows of one table; every cell is text."""
+    tables: dict[str, Callable[[], Rows]] = {
+        "presets": preset_rows,
+        "rules": rule_rows,
+        "encodings": encoding_rows,
+        "models": model_rows,
+        "objectives": objective_rows,
+        "metrics": metric_rows,
+        "views": view_rows,
+        "settings": setting_rows,
+        "templates": template_rows,
+    }
+    return tables[kind]()
+
+
+def preset_rows() -> Rows:
+    from twoclocks.runs.presets import preset_names, read_preset
+
+    return [{"preset": name, "what it is": read_preset(name).get("description", "")} for name in preset_names()]
+
+
+def encoding_rows() -> Rows:
+    from twoclocks.data.encodings import ENCODINGS
+
+    return registry_rows(ENCODINGS)
+
+
+def objective_rows() -> Rows:
+    from twoclocks.objectives import OBJECTIVES
+
+    return registry_rows(OBJECTIVES)
+
+
+def view_rows() -> Rows:
+    from twoclocks.dissection import VIEWS
+
+    return registry_rows(VIEWS)
+
+
+def template_rows() -> Rows:
+    """Files to copy and change, each with its first line and its path."""
+    return [
+        {"template": name, "what it is": path.read_text(encoding="utf-8").split("\n")[0].strip('"'), "path": str(path)}
+        for name, path in template_paths().items()
+    ]
+
+
+def template_paths() -> dict[str, Path]:
+    folder = Path(str(files("twoclocks") / "templates"))
+    return {path.stem: path for path in sorted(folder.glob("*.py"))}
+
+
+def read_template(name: str) -> str:
+    """The text of a template, to be saved as a file of the user's own."""
+    paths = template_paths()
+    if name not in paths:
+        raise UnknownNameError("template", name, paths)
+    return paths[name].read_text(encoding="utf-8")
 
 
 def registry_rows(registry: Registry[Any]) -> Rows:
@@ -53,6 +95,8 @@ def arguments(cls: type) -> str:
 
 def rule_rows() -> Rows:
     """One row per rule, at its first published size."""
+    from twoclocks.rules import RULES
+
     rows = []
     for name, cls in RULES.items():
         row = {"rule": name, "arguments": arguments(cls), "example": "", "valid set": "", "chance": ""}
@@ -73,6 +117,10 @@ def large(number: int) -> str:
 
 def model_rows() -> Rows:
     """One row per model and published size."""
+    import torch
+
+    from twoclocks.models import MODELS, parameter_count
+
     rows = []
     for name, cls in MODELS.items():
         shape, symbols = cls.example
@@ -98,6 +146,10 @@ def metric_rows() -> Rows:
 
     The levels are those of the first rule that has the column; parity, the baseline of P1, comes first.
     """
+    from twoclocks.data.sets import holdout_set, training_set
+    from twoclocks.evaluation import EvaluationSettings, Evaluator
+    from twoclocks.rules import RULES
+
     rows: dict[str, dict[str, str]] = {}
     for name in ["parity", *(name for name in RULES.names() if name != "parity")]:
         examples = RULES.get(name).examples
@@ -120,6 +172,12 @@ def metric_rows() -> Rows:
 
 def setting_rows() -> Rows:
     """One row per setting: the fixed sections first, then those of every registered component."""
+    from twoclocks.data.encodings import ENCODINGS
+    from twoclocks.models.base import MODELS
+    from twoclocks.objectives.base import OBJECTIVES
+    from twoclocks.rules import RULES
+    from twoclocks.runs.settings import RunSettings
+
     keys = ("setting", "type", "default", "what it is")
     registered = {"rule", "encoding", "model", "objective"}
     found = [row for row in describe(RunSettings) if row[0] not in registered]

@@ -19,6 +19,7 @@ from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
 from twoclocks.report.drawings import WhyChapter, why_chapter
 from twoclocks.report.laws import LawInfo, draw_laws, law_data, law_rows
 from twoclocks.report.phases import draw_phases, draw_verdicts
+from twoclocks.report.places import check_page, run_mark
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
@@ -68,7 +69,7 @@ def write_report(
     seen: Mapping[Path, Dissection] = MappingProxyType({}),
     twins: Sequence[TwinsInfo] | None = None,
 ) -> Path:
-    """Write the page about these runs; a picture of their curves (PNG) goes beside it.
+    """Write the page about these runs, and a picture of their curves (PNG) beside it; existing files are replaced.
 
     ``seen``: dissections by the path of their run; those of other runs are looked up in the runs themselves.
     ``twins``: comparisons to show; by default those of all twins among the runs.
@@ -87,14 +88,6 @@ def write_report(
     with matplotlib.rc_context(style()):
         draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
     return path
-
-
-def check_page(path: Path) -> None:
-    """Refuse a path to which no page can be written, before anything is computed."""
-    if path.suffix != ".html":
-        raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
-    if path.is_dir() or not path.parent.is_dir():
-        raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
 
 
 def chapter(run: Run, number: int, seen: Dissection | None = None) -> Chapter:
@@ -231,6 +224,7 @@ def render(chapters: Sequence[Chapter], together: Together) -> str:
         lstrip_blocks=True,
     )
     environment.filters["sentence"] = verdict_sentence
+    environment.filters["run_mark"] = run_mark
     environment.filters["confidence"] = confidence_words
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
     day, night = css_variables()

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.evaluation.controls import Control, controls_of
 from twoclocks.evaluation.metric import pieces_named
 from twoclocks.runs.load import Run
+
+if TYPE_CHECKING:  # imports torch
+    from twoclocks.evaluation.controls import Control
 
 
 def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
     """The result of a run as plain values; ``controls`` adds what local statistics alone would score."""
     run = run.reading()
-    columns, settings = run.metrics(), run.settings
+    columns, settings = run.metrics(), run.stored_settings
     found = {"controls": [asdict(one) for one in run_controls(run)]} if controls else {}
     return {
-        "name": settings.name,
+        "name": settings["name"],
         "path": str(run.path),
         "model": run.title,
         "status": run.status["status"],
         **{key: run.status[key] for key in ("stopped_at", "reason") if key in run.status},
-        "n": settings.data.n,
+        "n": settings["data"]["n"],
         **run.clocks().as_json(),
         "copy_chance": run.copy_chance,
-        "validity_chance": settings.rule.chance(),
+        "validity_chance": run.derived["validity_chance"],
         "last": {name: plain_number(float(values[-1])) for name, values in columns.items()},
         **found,
-        "seeds": {
-            "training": settings.training.seed,
-            "data": settings.data.seed,
-            "evaluation": settings.evaluation.seed,
-        },
+        "seeds": {section: settings[section]["seed"] for section in ("training", "data", "evaluation")},
     }
 
 
@@ -76,6 +74,8 @@ def onset_rows(run: Run) -> list[dict[str, str]]:
 
 def run_controls(run: Run) -> list[Control]:
     """The controls of a run's rule and training set."""
+    from twoclocks.evaluation.controls import controls_of
+
     return controls_of(run.settings.rule, run.evaluator.train)
 
 

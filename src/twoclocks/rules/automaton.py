@@ -7,9 +7,13 @@ far. So one forward recursion serves the oracles of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+from twoclocks.core.lazy import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 LOG_ZERO = -1e30  # stands for log 0; finite, since infinities have no gradient, and below every real log-weight
 

@@ -6,17 +6,19 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import Settings
 from twoclocks.core.errors import UserError
+from twoclocks.core.lazy import torch
 from twoclocks.core.registry import Registry
 from twoclocks.core.seeds import numpy_stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Array = npt.NDArray[np.integer[Any]]
 MOST_LISTED = 1 << 18  # largest valid set that may be listed

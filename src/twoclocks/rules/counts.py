@@ -7,16 +7,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.rules.automaton import log_state_weights
 from twoclocks.rules.base import RULES, Array, Rule, all_strings, are_symbols
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)

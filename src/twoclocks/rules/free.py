@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.rules.base import RULES, Array, Rule, are_symbols
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @RULES.register("free")

@@ -7,13 +7,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
+from twoclocks.core.lazy import torch
 from twoclocks.rules.base import Array, Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Grids = npt.NDArray[np.uint8]  # (n, side, side)
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import setting
+from twoclocks.core.lazy import torch
 from twoclocks.rules.automaton import log_state_weights
 from twoclocks.rules.base import RULES, Array
 from twoclocks.rules.grids import (
@@ -27,6 +26,9 @@ from twoclocks.rules.grids import (
     random_permutations,
 )
 from twoclocks.rules.jacobson_matthews import random_walk, walk_length
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Number of Latin squares whose first row and column are in order, by side (OEIS A000315); unknown beyond 11.
 REDUCED = (

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.rules.automaton import log_state_weights
 from twoclocks.rules.base import RULES, Array, Rule, are_symbols
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @RULES.register("parity")

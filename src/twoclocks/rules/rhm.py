@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.lazy import torch
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.rules.base import RULES, Array, Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LONGEST = 1 << 16  # symbols per string
 

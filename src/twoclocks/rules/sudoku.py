@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
+from twoclocks.core.lazy import torch
 from twoclocks.rules import heat_bath
 from twoclocks.rules.base import RULES, Array
 from twoclocks.rules.grids import (
@@ -28,6 +27,9 @@ from twoclocks.rules.grids import (
 )
 from twoclocks.rules.latin import CyclicLatin, Latin, is_cyclic
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A107739, A291187); others are unknown
     (2, 2): 288,
     (2, 3): 28_200_960,
@@ -37,6 +39,7 @@ COUNTS = {  # known numbers of grids by block shape, smaller side first (OEIS A1
     (3, 3): 6_670_903_752_021_072_936_960,
     (3, 4): 81_171_437_193_104_932_746_936_103_027_318_645_818_654_720_000,
 }
+CYCLIC = {(2, 2): 8, (2, 3): 432}  # of them, with an ordered first row, those that are isotopic to the cyclic square
 LISTED_SIDE = 6  # up to this side the grids with an ordered first row are listed, and sampling is exact
 
 
@@ -58,12 +61,6 @@ def ordered_grids(block_rows: int, block_cols: int) -> Grids:
         return allowed
 
     return all_grids(side, is_allowed)
-
-
-@cache
-def cyclic_count(block_rows: int, block_cols: int) -> int:
-    """Number of ordered grids that are isotopic to the cyclic square."""
-    return int(is_cyclic(ordered_grids(block_rows, block_cols)).sum())
 
 
 @RULES.register("sudoku")
@@ -162,7 +159,7 @@ class CyclicSudoku(Sudoku):
     def support(self) -> int:
         if 1 in self.block_shape:
             return CyclicLatin(side=self.size).support()
-        return math.factorial(self.size) * cyclic_count(self.block_rows, self.block_cols)
+        return math.factorial(self.size) * CYCLIC[self.block_shape]
 
     def members(self) -> Tensor:
         grids = super().members()

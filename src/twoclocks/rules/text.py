@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.lazy import torch
 from twoclocks.core.rows import Keys, row_keys
 from twoclocks.rules.base import RULES, Array, Rule, in_range
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ALPHABET = " abcdefghijklmnopqrstuvwxyz"
 BUILT_IN = "pydoc"  # the language reference that is part of every Python installation

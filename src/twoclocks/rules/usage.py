@@ -5,12 +5,16 @@ Productions are numbered layer by layer from the leaves up; within a layer by sy
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor
 
 from twoclocks.core.arrays import Floats
+from twoclocks.core.lazy import torch
 from twoclocks.rules.rhm import RandomHierarchy
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def production_count(rule: RandomHierarchy) -> int:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
+from twoclocks.core.plugins import imported_files
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
 from twoclocks.evaluation.evaluator import Evaluator
@@ -211,6 +212,8 @@ class Experiment:
         return {
             "settings": to_mapping(self.settings),
             "origin": self.settings.digest(),
+            "derived": self.settings.derived(),
+            **({"imports": imported} if (imported := imported_files()) else {}),
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from twoclocks.clocks.series import SeriesColumns
 from twoclocks.evaluation.pieces import PartAccuracy
 from twoclocks.evaluation.whole_samples import SampleAccuracy, SampleMemorization, ValidNew
-from twoclocks.rules.base import Rule
 
 STEP = "step"
 LOSS = "loss"  # mean of the training loss since the last evaluation
@@ -23,8 +24,8 @@ LOSS_GAP_ERROR = loss_column("gap_error")  # standard error of held-out minus tr
 SUMMARY = (SampleAccuracy.name, SampleMemorization.name, ValidNew.name, LOSS, LOSS_TRAIN, LOSS_HELD_OUT, LOSS_CUBE)
 
 
-def clock_columns(rule: Rule) -> SeriesColumns:
-    """The columns from which the clocks of a run on this rule are read."""
+def clock_columns(part_kinds: Iterable[str]) -> SeriesColumns:
+    """The columns from which the clocks of a run are read; ``part_kinds`` are the kinds of pieces of its rule."""
     return SeriesColumns(
         copied=SampleMemorization.name,
         valid=SampleAccuracy.name,
@@ -32,5 +33,5 @@ def clock_columns(rule: Rule) -> SeriesColumns:
         held_out_loss=LOSS_HELD_OUT,
         gap_error=LOSS_GAP_ERROR,
         step=STEP,
-        parts={kind: PartAccuracy.column(kind) for kind in rule.part_counts()},
+        parts={kind: PartAccuracy.column(kind) for kind in part_kinds},
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import SettingError, UnavailableError, UserError
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.fork import check_fork, copy_run, differences, fork_path, in_words, settings_of
 from twoclocks.runs.load import Run, load_run
@@ -136,7 +136,8 @@ class OutOfMemoryError(UserError):
         super().__init__(f"memory: the run does not fit; {fix}")
 
 
-def check_device(device: str) -> None:
+def check_device(device: str, name: str = "training.device") -> None:
+    """Raise where this machine does not have the device; ``name`` is the setting or the option that asks for it."""
     try:
         kind = torch.device(device).type
         available = kind == "cpu" or (kind == "cuda" and torch.cuda.is_available())
@@ -147,4 +148,4 @@ def check_device(device: str) -> None:
         if is_memory_error(error):
             raise
     found = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    raise UserError(f"training.device: {device!r} is not available; available: {', '.join(found)}")
+    raise UnavailableError(name, device, f"available: {', '.join(found)}")

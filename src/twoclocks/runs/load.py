@@ -5,24 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.series import Series
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import build
 from twoclocks.core.counts import hits_of, values_of
 from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.core.plugins import missing_imports, needs_imports
 from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.metric import Column
 from twoclocks.evaluation.samples import Outcome
 from twoclocks.runs.columns import clock_columns
-from twoclocks.runs.settings import RunSettings
 from twoclocks.store.run_directory import RunDirectory, Snapshot
+
+if TYPE_CHECKING:  # it imports torch, and the clocks can be read without it
+    from twoclocks.runs.settings import RunSettings
 
 Columns = dict[str, npt.NDArray[np.float64]]
 
@@ -52,18 +56,37 @@ class Run:
 
     @cached_property
     def settings(self) -> RunSettings:
-        return build(RunSettings, self.manifest["settings"])
+        """All settings, with their components. Files that registered some of them are never imported from here."""
+        from twoclocks.runs.settings import RunSettings
+
+        missing = missing_imports(self.manifest.get("imports", []))
+        try:
+            return build(RunSettings, self.manifest["settings"])
+        except UserError as error:
+            raise needs_imports(self.path, missing) if missing else error from None
+
+    @cached_property
+    def stored_settings(self) -> dict[str, Any]:
+        """The settings as plain values, which need neither torch nor the components' code."""
+        found: dict[str, Any] = self.manifest["settings"]
+        return found
+
+    @cached_property
+    def derived(self) -> dict[str, Any]:
+        """``RunSettings.derived`` as stored; runs of earlier versions stored none, so it is computed."""
+        found: dict[str, Any] = self.manifest.get("derived") or self.settings.derived()
+        return found
 
     @property
     def label(self) -> str:
         """Its name, with that of its folder where they differ, since cells of a sweep and forks share a name."""
-        name, folder = self.settings.name, self.path.absolute().name
+        name, folder = self.stored_settings["name"], self.path.absolute().name
         return name if folder == name else f"{name} · {folder}"
 
     @property
     def title(self) -> str:
         """The model with its width and depth, such as ``DiT 64×3``."""
-        return self.settings.model.title
+        return str(self.derived["model"])
 
     def rows(self) -> list[dict[str, float]]:
         """One row per evaluation as it is stored, proportions as counts (``twoclocks.core.counts``)."""
@@ -96,16 +119,17 @@ class Run:
 
     def series(self) -> Series:
         """The counts from which the clocks are read."""
-        return Series.from_rows(self.rows(), clock_columns(self.settings.rule))
+        return Series.from_rows(self.rows(), clock_columns(self.derived["part_kinds"]))
 
     def clocks(self, changes: bool = True) -> Clocks:
         """The onsets by the run's own settings; change points cost time and may be left out."""
-        return self.settings.clocks.read(self.series(), self.copy_chance, changes)
+        clocks = build(ClockSettings, self.stored_settings.get("clocks", {}), "clocks")
+        return clocks.read(self.series(), self.copy_chance, changes)
 
     @property
     def copy_chance(self) -> float:
         """The probability that a sample of the rule's own generator is a copy."""
-        return self.settings.rule.copy_chance(self.settings.data.n)
+        return float(self.derived["copy_chance"])
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -154,5 +178,9 @@ class RunReading(Run):
 
 
 def load_run(path: Path | str) -> Run:
-    """A run directory that ``twoclocks run`` or ``twoclocks.run`` wrote."""
+    """The run in a directory that ``twoclocks run`` or ``tc.run`` wrote.
+
+    Nothing that the directory holds or names is executed. Where the run was made with files of the user, import them
+    first: ``twoclocks.core.plugins.import_file("my_rule.py")``.
+    """
     return Run(RunDirectory.open(Path(path)).path)

@@ -130,7 +130,7 @@ class Session:
 
     def show_monitor(self, row: Row) -> None:
         """Give the monitor the counts of an evaluation; it decides when it is asked."""
-        self.monitor.record(Look.from_row(row, clock_columns(self.experiment.rule)))
+        self.monitor.record(Look.from_row(row, clock_columns(self.experiment.rule.part_counts())))
 
     @property
     def step(self) -> int:

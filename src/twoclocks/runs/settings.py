@@ -7,13 +7,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from twoclocks.clocks.settings import ClockSettings
-from twoclocks.core.config import Settings, build, merge, nested, parse_overrides, read_yaml, setting, to_mapping
-from twoclocks.core.errors import SettingError, UnknownNameError
+from twoclocks.core.arguments import as_overrides
+from twoclocks.core.config import Settings, build, merge, setting, to_mapping
+from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
 from twoclocks.data.sets import check_size
@@ -21,10 +21,9 @@ from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.models.base import MODELS, ModelSettings
 from twoclocks.objectives.base import OBJECTIVES, Objective
 from twoclocks.rules.base import RULES, Rule
+from twoclocks.runs.presets import DEFAULT_PRESET, read_preset
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.schedule import check_schedule, log_spaced, thinned
-
-DEFAULT_PRESET = "demo"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +103,15 @@ class RunSettings(Settings):
         """The first 16 letters of the digest, for names of folders."""
         return self.digest()[:16]
 
+    def derived(self) -> dict[str, Any]:
+        """What tables of clocks show and only the components know: stored, so that reading it needs no components."""
+        return {
+            "model": self.model.title,
+            "copy_chance": self.rule.copy_chance(self.data.n),
+            "validity_chance": self.rule.chance(),
+            "part_kinds": list(self.rule.part_counts()),
+        }
+
     @property
     def schedule(self) -> tuple[int, ...]:
         """The steps at which the run is evaluated."""
@@ -124,32 +132,8 @@ def check_name(name: str) -> None:
         raise SettingError("name", name, fix)
 
 
-def preset_names() -> list[str]:
-    folder = files("twoclocks") / "presets"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-
-
-def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The mapping of a preset or of a YAML file; its ``base`` is the preset, or the file beside it, that it changes."""
-    if name in preset_names():
-        path = Path(str(files("twoclocks") / "presets" / f"{name}.yaml"))
-    elif name.endswith((".yaml", ".yml")):
-        path = beside / name
-    else:
-        raise UnknownNameError("preset", name, preset_names())
-    if path in below:
-        raise SettingError("base", name, "the files name each other in a circle; remove one base")
-    mapping = read_yaml(path)
-    base = mapping.pop("base", None)
-    if base is None:
-        return mapping
-    if not isinstance(base, str):
-        raise SettingError("base", base, f"use a YAML file or one of {', '.join(preset_names())}")
-    return merge(read_preset(base, path.parent, (*below, path)), mapping)
-
-
 def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[str, Any] = ()) -> RunSettings:
-    """Settings of a preset or YAML file with overrides: command-line words, or a mapping with nested or dotted keys.
+    """Settings of a preset or YAML file with overrides: command-line arguments, or a mapping with dotted keys.
 
     A run is called like its preset, or, where a preset's rule is replaced, also like the rule; without a preset the
     default one is changed, and the run is called like its rule.
@@ -159,7 +143,7 @@ def load_settings(preset: str | None = None, overrides: Sequence[str] | Mapping[
     >>> load_settings(overrides=["--rule.name", "sudoku", "--encoding", "one_hot"]).name
     'sudoku'
     """
-    change = nested(overrides) if isinstance(overrides, Mapping) else parse_overrides(overrides)
+    change = as_overrides(overrides)
     base = read_preset(preset if preset is not None else DEFAULT_PRESET)
     return build_settings(base, change, [Path(preset).stem] if preset is not None else [])
 

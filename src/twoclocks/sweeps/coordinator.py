@@ -13,6 +13,7 @@ from typing import Any, Literal
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.plugins import imported_files
 from twoclocks.runs.execution import MENTIONED
 from twoclocks.runs.load import Run
 from twoclocks.runs.session import CHECKPOINT_SECONDS
@@ -222,7 +223,8 @@ class Dispatch:
         if alone:
             self.isolated.add(key)
         out = str(cell_path(self.sweep.root, cell).absolute())
-        self.pool.start(Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone))
+        imports = tuple(record["path"] for record in imported_files())
+        self.pool.start(Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone, imports))
 
     def handle_result(self, result: JobResult) -> None:
         """Queue a cell again, or record its failure."""

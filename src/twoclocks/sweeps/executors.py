@@ -6,12 +6,12 @@ A new executor is one registered class; ``twoclocks.sweeps.coordinator`` uses on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twoclocks.core.config import Settings, build, parse_overrides, setting
+from twoclocks.core.config import Settings, as_mapping, build, setting
 from twoclocks.core.registry import Registry
 
 
@@ -24,6 +24,7 @@ class Job:
     out: str
     checkpoint_seconds: float
     alone: bool = False  # with a whole device to itself
+    imports: tuple[str, ...] = ()  # files of the user, which the worker imports before it builds the settings
 
     def as_json(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -80,16 +81,8 @@ class Executor(Settings):
 EXECUTORS: Registry[Executor] = Registry("executor", Executor)
 
 
-def executor_of(name: str, workers: int, words: Sequence[str]) -> tuple[Executor, list[str]]:
-    """The executor that a command line asks for, and the words that are about the cells."""
-    mine: list[str] = []
-    rest: list[str] = []
-    queue = list(words)
-    while queue:
-        word = queue.pop(0)
-        target = mine if word.startswith("--executor.") else rest
-        target.append(word)
-        if "=" not in word and queue:
-            target.append(queue.pop(0))
-    section = parse_overrides(mine).get("executor", {})
-    return build(EXECUTORS.get(name), {"workers": workers, **section}, "executor"), rest
+def executor_of(name: str, workers: int, overrides: Mapping[str, Any]) -> tuple[Executor, dict[str, Any]]:
+    """The executor that a command line asks for (``--executor.KEY``), and the settings that are for the cells."""
+    cells = dict(overrides)
+    section = as_mapping(cells.pop("executor", {}), "executor")
+    return build(EXECUTORS.get(name), {"workers": workers, **section}, "executor"), cells

@@ -8,6 +8,7 @@ grid:
   rule.group: {from: 2, to: 4}              # integers, both ends included
   training.learning_rate: {from: 1e-5, to: 1e-3, count: 5, spacing: log}
 seeds: {training: 3, data: [0, 1]}          # initial weights × data, crossed with everything
+imports: [my_rule.py]                       # Python files beside this one that register rules, models, … of your own
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twoclocks.core.config import Settings, build, flat, merge, nested, parse_overrides, read_yaml, setting
+from twoclocks.core.arguments import as_overrides
+from twoclocks.core.config import Settings, build, flat, merge, nested, read_yaml, setting
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.runs.settings import DEFAULT_PRESET, RunSettings, build_settings, check_name, read_preset
+from twoclocks.core.plugins import import_files
+from twoclocks.runs.presets import DEFAULT_PRESET, read_preset
+from twoclocks.runs.settings import RunSettings, build_settings, check_name
 
 MOST = 100_000  # cells
 
@@ -64,14 +68,17 @@ class Plan:
         return list(self.cells[0].point)
 
 
-def read_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
+def read_plan(path: Path | str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Plan:
     """Read a sweep file; overrides such as ``--data.n 512`` change settings that all cells share."""
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: does not exist; give the YAML file of a sweep, with base, grid and seeds")
+        raise UserError(
+            f"{path}: does not exist or is not a file; give the YAML file of a sweep, with base, grid and seeds"
+        )
     mapping = read_yaml(path)
+    import_files(mapping.pop("imports", None), path.parent)
     chosen = build(SweepSettings, {"name": path.stem, **mapping})
-    return make_plan(chosen, path.parent, parse_overrides(overrides))
+    return make_plan(chosen, path.parent, as_overrides(overrides))
 
 
 def make_plan(chosen: SweepSettings, folder: Path = Path(), change: Mapping[str, Any] | None = None) -> Plan:

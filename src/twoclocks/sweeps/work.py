@@ -8,6 +8,7 @@ from typing import Any
 
 from twoclocks.core.config import build
 from twoclocks.core.errors import UserError
+from twoclocks.core.plugins import import_file
 from twoclocks.runs.execution import OutOfMemoryError, run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.lock import LockedError
@@ -18,6 +19,8 @@ from twoclocks.training.stopping import StoppedError
 def run_job(job: dict[str, Any]) -> dict[str, str]:
     """Run a job and return its outcome (finished, diverged, memory, busy, stopped or failed) and the reason, if any."""
     try:
+        for path in job.get("imports", ()):
+            import_file(path)
         settings = build(RunSettings, job["settings"])
         run(settings, Path(job["out"]), checkpoint_seconds=job["checkpoint_seconds"])
         return {"outcome": "finished"}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import torch
 from torch import Tensor
 
 from twoclocks.core.config import build, to_mapping
+from twoclocks.core.errors import UserError
 from twoclocks.core.rows import row_keys
 from twoclocks.data.encodings import Encoding
 from twoclocks.data.sets import held_out, training_set
-from twoclocks.models.base import ModelSettings
+from twoclocks.models.base import ModelSettings, Network
+from twoclocks.objectives import OBJECTIVES
 from twoclocks.objectives.base import Objective, sample
 from twoclocks.rules.base import MOST_TRIED, Rule, all_parts_valid, in_range
 from twoclocks.testing.capabilities import check_capabilities
@@ -40,7 +43,7 @@ def check_rule(rule: Rule) -> None:
     if not rule.is_corpus:
         assert math.isclose(rule.copy_chance(1), 1 / rule.support()), "copy_chance(1) must be 1 / support()"
     assert all(name and isinstance(at, int) and at > 0 for name, at in rule.milestones().items()), (
-        "milestones() must say a whole number above 0 for every name"
+        "milestones() must return an integer above 0 for every name"
     )
     check_partition(rule)
     if rule.symbols ** math.prod(rule.shape) <= TRIED:
@@ -77,7 +80,7 @@ def check_partition(rule: Rule) -> None:
     zeros = torch.zeros(2, math.prod(rule.shape), rule.symbols, dtype=torch.float64)
     found = rule.log_partition(zeros)
     if found is not None:
-        assert found.shape == (2,), "log_partition must return one number a row"
+        assert found.shape == (2,), "log_partition must return one number per row"
         assert torch.allclose(found, torch.tensor(math.log(rule.count()), dtype=torch.float64)), (
             f"exp(log_partition(0)) is {float(found[0].exp()):.6g}, count() is {rule.count()}"
         )
@@ -87,7 +90,7 @@ def check_by_trying_all(rule: Rule) -> None:
     """Count and chances against all arrays of symbols."""
     every = torch.cartesian_prod(*[torch.arange(rule.symbols)] * math.prod(rule.shape)).reshape(-1, *rule.shape)
     valid = rule.is_valid(every)
-    assert torch.equal(valid, all_parts_valid(rule.parts_valid(every))), "is_valid must say what parts_valid says"
+    assert torch.equal(valid, all_parts_valid(rule.parts_valid(every))), "is_valid must agree with parts_valid"
     assert int(valid.sum()) == rule.count(), f"count() is {rule.count()}, enumeration finds {int(valid.sum())}"
     assert math.isclose(rule.chance(), float(valid.double().mean()), rel_tol=1e-9)
     for kind, pieces in rule.parts_valid(every).items():
@@ -131,7 +134,7 @@ def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int
     network = randomised(model, shape, symbols)
     clean = example_batch(objective.kind, 6, shape, symbols)
     first, again = (objective.loss(network, clean, torch.Generator().manual_seed(5)) for _ in range(2))
-    assert first.shape == (6,) and bool(torch.isfinite(first).all()), "loss must be finite, one number a sample"
+    assert first.shape == (6,) and bool(torch.isfinite(first).all()), "loss must be finite, one number per sample"
     assert torch.equal(first, again), "the loss must draw from its generator alone"
     drawn = objective.draw(clean, torch.Generator().manual_seed(5))
     assert all(len(part) == 6 for part in drawn), "what is drawn must be drawn row by row"
@@ -148,8 +151,13 @@ def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int
 def check_model(
     model: ModelSettings, shape: tuple[int, ...], symbols: int, objective: Objective, steps: int = 400
 ) -> None:
-    """Shapes fit, every parameter gets a gradient, and eight rows can be learned by heart."""
+    """Shapes fit, every parameter gets a gradient, eight rows can be learned by heart, and samples can be drawn.
+
+    It is trained with ``objective``, and called as training and sampling of every objective of its task do.
+    """
     network = randomised(model, shape, symbols)
+    for other in [objective, *objectives_of(model.task, symbols)]:
+        check_calls(network, other, shape, symbols)
     clean = example_batch(objective.kind, 8, shape, symbols)
     objective.loss(network, clean, torch.Generator().manual_seed(0)).sum().backward()
     for name, parameter in network.named_parameters():
@@ -172,10 +180,33 @@ def check_model(
     assert after < 0.5 * before, f"eight rows are not learned: the loss went from {before:.3f} to {after:.3f}"
 
 
-def randomised(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> torch.nn.Module:
+def objectives_of(task: str, symbols: int) -> list[Objective]:
+    """Every registered objective that asks this of a network, as far as it can be made without settings."""
+    found = []
+    for name, cls in OBJECTIVES.items():
+        if cls.task == task:
+            with suppress(UserError):
+                found.append(OBJECTIVES.create(name).fitted(symbols))
+    return found
+
+
+def check_calls(network: Network, objective: Objective, shape: tuple[int, ...], symbols: int) -> None:
+    """A network answers the calls of training and of sampling, for batches of any size."""
+    name = type(objective).__name__
+    clean = example_batch(objective.kind, 5, shape, symbols)
+    loss = objective.loss(network, clean, torch.Generator().manual_seed(0))
+    assert loss.shape == (5,) and bool(torch.isfinite(loss).all()), f"the loss of {name} is not finite, one per sample"
+    noise = objective.draw_noise(5, shape, torch.Generator().manual_seed(1))
+    samples = sample(objective, network, noise, chunk=3)
+    assert tuple(samples.shape) == (5, *shape), f"samples of {name} have shape {tuple(samples.shape)}"
+    assert bool(torch.isfinite(samples.float()).all()), f"samples of {name} are not finite"
+
+
+def randomised(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> Network:
     """A network without zero-initialised layers, through which every parameter matters."""
     torch.manual_seed(0)
     network = model.build(shape, symbols)
+    assert isinstance(network, Network), "build must return a Network (twoclocks.models.base), which is a torch module"
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))

@@ -1,0 +1,110 @@
+"""Load Python files of the user, which register their own rules, models, objectives, metrics, views or encodings.
+
+Security: importing a file runs it, with all rights of the user. So a file is imported only where the user asks for it
+in this process: with ``--import FILE.py``, with ``imports:`` in a YAML file that they run, or by calling
+``import_file``. A run directory stores which files it was made with (path and SHA-256), but these names are data:
+reading a run never imports them, because the directory may come from somebody else. If a part of such a run is
+unknown here, the error names the file and the option that imports it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+from twoclocks.core.errors import SettingError, UserError
+
+log = logging.getLogger("twoclocks")
+
+_imported: dict[Path, str] = {}  # absolute path: SHA-256, of the files that this process imported, in order
+_warned: set[str] = set()  # SHA-256 of stored imports whose other version was mentioned already
+
+
+def import_file(path: Path | str, source: str = "--import") -> None:
+    """Import one Python file, so that what it registers can be used; a second import of the same file does nothing.
+
+    ``source`` is the option or the setting that names the file, for error messages.
+    """
+    file = Path(path).absolute()
+    if file.suffix != ".py":
+        raise UserError(f"{source}: {str(path)!r} is not a Python file; give a file name that ends in .py")
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UserError(f"{source}: {str(path)!r} cannot be read ({error.strerror}); check the path") from None
+    if file in _imported:
+        if _imported[file] != digest:
+            log.warning(f"{path}: changed after it was imported; start a new process to use the new version")
+        return
+    name = f"twoclocks_import_{file.stem}_{digest[:8]}"
+    spec = spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # the suffix is .py
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look up their module while it is executed
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UserError(f"{source}: {path}{_line_of(error, file)}: {_one_line(error)}; correct the file") from error
+    _imported[file] = digest
+
+
+def import_files(paths: Any, folder: Path = Path(), source: str = "imports") -> None:
+    """Import the files that a YAML file lists; relative paths start at ``folder``, where that file is."""
+    if paths is None:
+        return
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise SettingError(source, paths, "use a list of Python files, for example [my_rule.py]")
+    for path in paths:
+        import_file(folder / path, source)
+
+
+def imported_files() -> list[dict[str, str]]:
+    """Path and SHA-256 of every file that this process imported, as a run directory stores them."""
+    return [{"path": str(path), "sha256": digest} for path, digest in _imported.items()]
+
+
+def missing_imports(stored: Iterable[Mapping[str, str]]) -> list[str]:
+    """Paths that a run directory names and that this process did not import; warns where the content differs.
+
+    A file with the same content counts wherever it is, and so does a file of the same name with other content: the
+    user has imported it on purpose.
+    """
+    missing = []
+    names = {path.name: digest for path, digest in _imported.items()}
+    for record in stored:
+        path, digest = Path(record["path"]), record["sha256"]
+        if digest in _imported.values():
+            continue
+        if path.name not in names:
+            missing.append(str(path))
+        elif digest not in _warned:
+            _warned.add(digest)
+            log.warning(f"{path.name}: is not the version that the run was made with (SHA-256 {digest[:12]}…)")
+    return missing
+
+
+def needs_imports(place: object, missing: Sequence[str]) -> UserError:
+    """The error for a run that was made with files which this process did not import."""
+    options = " ".join(f"--import {path}" for path in missing)
+    return UserError(f"{place}: was made with files that are not imported now; check them and add {options}")
+
+
+def _line_of(error: BaseException, file: Path) -> str:
+    """``, line 3``: where in the file an import failed, if it failed there."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _one_line(error: BaseException) -> str:
+    """An exception's type and the first line of its message."""
+    text = getattr(error, "msg", None) or str(error)
+    return f"{type(error).__name__}: {str(text).strip().splitlines()[0]}" if str(text).strip() else type(error).__name__

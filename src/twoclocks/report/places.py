@@ -1,0 +1,62 @@
+"""Where pages are written: beside the run that they are about, and never over the page of another run."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from twoclocks.core.errors import UserError
+from twoclocks.runs.load import Run
+
+_MARK = re.compile(r'<meta name="twoclocks-run" content="([^"]*)">')
+_HEAD = 65536  # characters of a page in which its marks are
+
+
+def page_beside(folders: Sequence[Path], kind: str) -> Path:
+    """The default page: ``DIR-KIND.html`` beside a folder, ``KIND.html`` beside the first of several.
+
+    >>> page_beside([Path("runs/mine")], "report").as_posix()
+    'runs/mine-report.html'
+    """
+    first = _named(folders[0])
+    return first.with_name(f"{first.name}-{kind}.html" if len(folders) == 1 else f"{kind}.html")
+
+
+def twins_page(first: Path, second: Path) -> Path:
+    """The default page of a comparison: ``DIR_A-NAME_B-twins.html`` beside the first run."""
+    return page_beside([first.with_name(f"{_named(first).name}-{_named(second).name}")], "twins")
+
+
+def _named(folder: Path) -> Path:
+    return folder if folder.name not in ("", "..") else folder.resolve()
+
+
+def run_mark(run: Run) -> str:
+    """Identifies a run on its page: its folder's name, and a digest of its settings and of when it began."""
+    digest = hashlib.sha256(f"{run.manifest['origin']} {run.manifest['created']}".encode()).hexdigest()
+    return f"{run.path.absolute().name} {digest[:16]}"
+
+
+def check_page(path: Path) -> None:
+    """Refuse a path where no page can be written, before anything is computed for it."""
+    if path.suffix != ".html":
+        raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
+    if path.is_dir() or not path.parent.is_dir():
+        raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
+
+
+def check_owner(path: Path, runs: Sequence[Run]) -> None:
+    """Refuse to write over a file that is not a page of these runs, or that is also about other runs."""
+    check_page(path)
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        marks = [html.unescape(mark) for mark in _MARK.findall(stream.read(_HEAD))]
+    others = [mark for mark in marks if mark not in {run_mark(run) for run in runs}]
+    if marks and not others:
+        return
+    what = f"is the page of another run ({others[0].split()[0]})" if others else "exists and is not a page of a run"
+    raise UserError(f"--out: {str(path)!r} {what}; choose another --out, or remove the file")
