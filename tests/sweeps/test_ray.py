@@ -143,9 +143,9 @@ pool.start(Job("alone", settings, sys.argv[2] + "/alone", 30.0, alone=True))
 ended = []
 while len(ended) < 2:
     ended += pool.wait(5)
-print(pool.capacity, sorted(one.outcome for one in ended), ended[0].reason, pool.mark.exists() and ours(pool.mark))
+print(pool.capacity, sorted(one.outcome for one in ended), ended[0].reason, pool.marker.exists() and ours(pool.marker))
 pool.close()
-assert not pool.mark.exists()
+assert not pool.marker.exists()
 """
 
 
