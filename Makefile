@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs
 
-.PHONY: demo test test-crash lint docs site clean
+.PHONY: demo quick test test-crash lint docs site clean
 
 demo: $(READY)
 	rm -rf demo
@@ -12,6 +12,12 @@ demo: $(READY)
 
 test: $(READY) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The inner loop, under a minute on two cores: style, types, and the tests of what everything else is built on.
+QUICK := tests/test_layers.py tests/core tests/data tests/clocks tests/monitor tests/evaluation tests/store \
+	tests/models tests/objectives tests/runs/test_run.py tests/runs/test_old_formats.py
+quick: $(READY) lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not ray and not gpu" $(QUICK)
 
 # The crash campaigns whole, about ten minutes; their short form is part of `make test`.
 test-crash: $(READY)

@@ -43,9 +43,9 @@ def test_exact_law_is_recovered() -> None:
 
 
 def test_a_quarter_of_censored_runs_does_not_bias_the_exponent_where_dropping_and_capping_do() -> None:
-    """α = 1 over 300 repeats; and the 95% intervals hold it, and a new run, as often as they say."""
+    """α = 1 over 150 repeats; and the 95% intervals hold it, and a new run, as often as they say."""
     kept, dropped, capped, covered, foreseen, open_ended = [], [], [], 0, 0, []
-    for seed in range(300):
+    for seed in range(150):
         sizes, onsets, _ = simulate(seed, end=35_000, repeats=2)
         law = fit_law(sizes, onsets)
         kept.append(law.alpha)
@@ -62,8 +62,8 @@ def test_a_quarter_of_censored_runs_does_not_bias_the_exponent_where_dropping_an
     assert np.mean(open_ended) == pytest.approx(0.25, abs=0.03)
     assert np.mean(kept) == pytest.approx(1.0, abs=0.012)
     assert np.mean(dropped) < 0.98 and np.mean(capped) < 0.9
-    assert 0.90 <= covered / 300 <= 0.98
-    assert 0.89 <= foreseen / 300 <= 0.99
+    assert 0.90 <= covered / 150 <= 0.98
+    assert 0.89 <= foreseen / 150 <= 0.99
 
 
 def slope(pairs: list[tuple[int, Onset]]) -> float:
@@ -74,7 +74,7 @@ def slope(pairs: list[tuple[int, Onset]]) -> float:
 
 def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> None:
     covered, foreseen = [], []
-    for seed in range(150):
+    for seed in range(100):
         sizes, onsets, _ = simulate(seed, end=15_000, repeats=2)
         law = fit_law(sizes, onsets)
         covered.append(law.alpha_ci[0] <= 1.0 <= law.alpha_ci[1])
@@ -86,7 +86,7 @@ def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> 
 
 def test_four_runs_foresee_the_fifth_as_often_as_they_say() -> None:
     foreseen = []
-    for seed in range(300):
+    for seed in range(150):
         rng = np.random.default_rng(seed)
         onsets = [seen_through(GRID, 30.0 * n * math.exp(0.25 * rng.standard_normal()), 1e6) for n in FOUR]
         new = 30.0 * 2048 * math.exp(0.25 * rng.standard_normal())

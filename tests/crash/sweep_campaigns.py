@@ -98,10 +98,10 @@ def workers_killed(folder: Path, workers: int, cells: int) -> Tally:
     return tally
 
 
-def sweeps_killed(folder: Path, kills: int, seed: int = 0) -> Tally:
+def sweeps_killed(folder: Path, kills: int, seed: int = 0, cells: int = 6, steps: int = 40) -> Tally:
     """kill -9 of the coordinator at random times, then the same command again until it is done."""
     generator = random.Random(seed)
-    spec = write_spec(folder / "mid.yaml", cells=6, steps=40)
+    spec = write_spec(folder / "mid.yaml", cells, steps)
     plan = read_plan(spec)
     begin = time.perf_counter()
     run_sweep(plan, folder / "whole", Local(workers=2), checkpoint_seconds=0)

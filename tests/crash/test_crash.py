@@ -9,9 +9,11 @@ import power
 import pytest
 import sweep_campaigns
 
+pytestmark = pytest.mark.slow
+
 
 def test_kill_at_disk_calls(tmp_path: Path) -> None:
-    tally = campaigns.kills_at_boundaries(tmp_path, every=7)
+    tally = campaigns.kills_at_boundaries(tmp_path, every=11)
     assert tally.good, tally
 
 
@@ -39,12 +41,12 @@ def test_disk_errors_are_clear_and_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_workers_of_a_sweep_are_killed(tmp_path: Path) -> None:
-    tally = sweep_campaigns.workers_killed(tmp_path, workers=4, cells=32)
+    tally = sweep_campaigns.workers_killed(tmp_path, workers=4, cells=16)
     assert tally.good, tally
 
 
 def test_a_sweep_is_killed(tmp_path: Path) -> None:
-    tally = sweep_campaigns.sweeps_killed(tmp_path, kills=2)
+    tally = sweep_campaigns.sweeps_killed(tmp_path, kills=2, cells=3, steps=20)
     assert tally.good, tally
 
 

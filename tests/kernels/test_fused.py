@@ -27,6 +27,7 @@ from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.kernels.fused_edm import FusedEDM, fused_objective
 from twoclocks.kernels.operations import Operations, TritonForm
 
+pytestmark = pytest.mark.slow  # Triton's interpreter takes about a second per network
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXACTLY = pytest.mark.skipif(DEVICE == "cuda", reason="compares last digits of float32, which a GPU does not promise")
 HALF = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter cannot multiply in bfloat16

@@ -11,7 +11,10 @@ from twoclocks.core.seeds import derive
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
 PRESETS = {"dit": ("p1-dit-mini", 256), "gpt": ("p1-gpt-mini", 128)}
 
 

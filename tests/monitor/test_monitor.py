@@ -135,17 +135,17 @@ def test_caution_stops_before_the_copy_rate_exceeds_the_threshold_as_often_as_it
 
 
 def test_peeking_at_every_step_keeps_the_error_rate() -> None:
-    """Copies at 4% forever, threshold 5%, 300 looks: a policy that needs certainty hardly ever stops by mistake."""
+    """Copies at 4% forever, threshold 5%, 200 looks: a policy that needs certainty hardly ever stops by mistake."""
     rng = np.random.default_rng(1)
     settings = ClockSettings(memory_threshold=0.05, sustain=1)
-    stops = [story(tc.Monitor(train=TRAIN, settings=settings), np.full(300, 0.04), 400, rng) for _ in range(25)]
+    stops = [story(tc.Monitor(train=TRAIN, settings=settings), np.full(200, 0.04), 400, rng) for _ in range(20)]
     assert sum(stop is not None for stop in stops) <= 2
     wrong = 0
-    for _ in range(25):
+    for _ in range(20):
         monitor = tc.Monitor(train=TRAIN, settings=settings, policy="never")
-        ends = [monitor.observe_counts(Look(s, int(rng.binomial(400, 0.04)), 400)).copy_rate_ci for s in range(1, 200)]
+        ends = [monitor.observe_counts(Look(s, int(rng.binomial(400, 0.04)), 400)).copy_rate_ci for s in range(1, 150)]
         wrong += any(not low <= 0.04 <= high for low, high in ends)
-    assert wrong <= 4  # 10% of 25 in expectation at most
+    assert wrong <= 4  # 10% of 20 in expectation at most
 
 
 def test_caution_wants_enough_samples_and_says_how_many() -> None:

@@ -48,7 +48,7 @@ def test_zero_has_loss_one_and_the_population_s_denoiser_less() -> None:
 def test_loss_of_the_memorizing_denoiser_is_the_exact_floor(sigma: float) -> None:
     """Its error in the noise is its error in x, divided by σ: the posterior variance over σ²."""
     clean, oracle = points(32, dimension=8)
-    objective, many = FixedNoise(sigma=sigma), clean.repeat(400, 1, 1, 1)
+    objective, many = FixedNoise(sigma=sigma), clean.repeat(100, 1, 1, 1)
     (noise,) = objective.draw(many, torch.Generator().manual_seed(0))
     found = objective.loss_given(objective.network_of(oracle), many, noise)
     floor = oracle.variance(many + sigma * noise, sigma) / sigma**2

@@ -26,6 +26,7 @@ from twoclocks.sweeps.executors import Job
 from twoclocks.sweeps.on_ray import connect, pack, run_on_node, unpack
 
 pytest.importorskip("ray")
+pytestmark = pytest.mark.ray
 # 127.0.0.1 would be turned into the machine's own address.
 NODES = {"head": "127.0.0.2", "second": "127.0.0.3"}
 HEALTH = {
@@ -160,7 +161,7 @@ def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
 
 def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
     """Also: a driver without the token is rejected, and results can come through the object store. The last test."""
-    long = {"training.steps": 400, "evaluation.steps": [0, *range(20, 401, 20)]}
+    long = {"training.steps": 200, "evaluation.steps": [0, *range(20, 201, 20)]}
     spec = write_spec(tmp_path / "grid.yaml", set=long, grid={"data.n": [4, 6]}, seeds={"training": 2})
     stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)
     driver = cluster.sweep(spec, tmp_path / "out")
@@ -179,10 +180,11 @@ def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Clus
     assert all(findings.intact for findings in verify_tree(tmp_path / "out"))
     refused = stranger.communicate(timeout=60)[1]
     assert stranger.returncode == 2 and "cannot be connected to" in refused and "RAY_AUTH_TOKEN" in refused
-    apart = cluster.sweep(spec, tmp_path / "apart", "--executor.storage", "object_store")
+    one = write_spec(tmp_path / "one.yaml", set={**long, "data.n": 4, "training.seed": 0})
+    apart = cluster.sweep(one, tmp_path / "apart", "--executor.storage", "object_store")
     output = apart.communicate(timeout=120)
     assert apart.returncode == 0, output
-    assert cell_contents(tmp_path / "apart") == cell_contents(tmp_path / "local")
+    assert cell_contents(tmp_path / "apart").items() <= cell_contents(tmp_path / "local").items()
 
 
 def test_authentication_cannot_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
