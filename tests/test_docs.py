@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,11 @@ from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
 from twoclocks.report.listing import list_rows
+from twoclocks.report.page import write_report
 from twoclocks.rules import RULES
-from twoclocks.runs import load_settings, run
+from twoclocks.runs import Run, load_settings, run
+from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.columns import clock_columns
 from twoclocks.sweeps import read_plan
 from twoclocks.testing import check_rule
 
@@ -186,7 +191,8 @@ def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_pa
 
 def commands_of(page: Path) -> list[list[str]]:
     lines = "".join(code_blocks(page, "sh")).strip().split("\n")
-    return [words for line in lines if (words := shlex.split(line, comments=True))]
+    split = [shlex.split(line.partition(" > ")[0], comments=True) for line in lines]  # without a redirection to a file
+    return [words for words in split if words]
 
 
 @all_pages
@@ -242,6 +248,71 @@ def test_what_the_rules_page_says_of_the_cyclic_generators() -> None:
         assert f"| {rule.support():,} | {rule.count():,} |" in page
     uniform, cyclic = RULES.create("latin", side=6), RULES.create("latin_cyclic", side=6)
     assert round(cyclic.copy_chance(9) / uniform.copy_chance(9)) == 157
+
+
+# The walk through the source
+
+
+def stops() -> list[tuple[str, str]]:
+    """File and name of each stop of "Follow one copy flag"."""
+    page = text_of(DOCS / "architecture.md").partition("## Follow one copy flag")[2].partition("\n## ")[0]
+    found = re.findall(r"^(\d+)\. `([\w/]+\.py)` · `([\w.]+)`", page, re.MULTILINE)
+    assert [int(number) for number, _, _ in found] == list(range(1, len(found) + 1))
+    return [(file, name) for _, file, name in found]
+
+
+def stop(name: str) -> Callable[..., Any]:
+    """The object at the stop with this name, from the file that the page gives."""
+    (file,) = [file for file, other in stops() if other == name]
+    found: Any = import_module(f"twoclocks.{file.removesuffix('.py').replace('/', '.')}")
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+def test_every_stop_of_the_walk_is_defined_where_the_page_says() -> None:
+    assert 8 <= len(stops()) <= 12
+    for file, name in stops():
+        assert stop(name).__module__ == f"twoclocks.{file.removesuffix('.py').replace('/', '.')}"
+        assert stop(name).__qualname__ == name
+
+
+def test_number_of_copies_is_the_same_at_every_stop_of_the_walk(tiny_gpt: Run, tmp_path: Path) -> None:
+    settings = tiny_gpt.settings
+    experiment = Experiment(settings)
+    checkpoint = tiny_gpt.directory.read_checkpoint()
+    experiment.load_state(checkpoint.step, checkpoint.step, checkpoint.tensors)
+    journal, name, n = tiny_gpt.path / "metrics.jsonl", "sample_memorization", settings.evaluation.samples
+
+    encoded = stop("sample")(experiment.objective, experiment.network, experiment.noise)
+    decoded = experiment.encoding.decode(settings.rule, encoded)
+    flags = stop("Copies.found")(experiment.evaluator.copies, decoded.symbols)
+    assert encoded.shape == (n, 8) and decoded.symbols.shape == (*flags.shape, 8) == (n, 8)
+    train = {tuple(row) for row in experiment.train_rows.tolist()}
+    copies = sum(tuple(row) in train for row in decoded.symbols.tolist())  # the slow way
+    assert 0 < copies == int(flags.sum()) < n
+
+    samples = experiment.evaluator.checked(decoded)
+    (metric,) = [one for one in experiment.evaluator.metrics if one.name == name]
+    assert stop("SampleMemorization.__call__")(metric, samples)[name].hits == copies
+    row = stop("Evaluator.row")(experiment.evaluator, decoded)
+    line = json.loads(text_of(journal).splitlines()[-1])
+    rows = stop("Run.rows")(tiny_gpt)
+    for one in (row, line, rows[-1]):
+        assert (one[f"{name}_hits"], one["trials"]) == (copies, n)
+    columns = clock_columns(settings.rule.part_counts())
+    series = stop("Series.from_rows")(rows, columns)
+    assert series.copied[-1] == copies and len(series.copied) == len(rows)
+
+    chance = settings.rule.copy_chance(settings.data.n)
+    tau_mem = stop("ClockSettings.read")(settings.clocks, series, chance).memory
+    how = settings.clocks.memory_level(chance), settings.clocks.sustain, settings.clocks.confidence
+    onset = stop("onset")(series.steps, series.copied, series.trials, *how)
+    assert tau_mem.status == "observed" and (tau_mem.lower, tau_mem.upper) == (onset.lower, onset.upper)
+    info = stop("curves_data")(tiny_gpt)
+    assert info.proportions[1].values[-1] == copies / n and info.clocks.memory == tau_mem
+    page = text_of(write_report([tiny_gpt], tmp_path / "page.html"))
+    assert f'<td class="number memory">{tau_mem}</td>' in page
 
 
 # Writing

@@ -93,7 +93,7 @@ def test_bench_measures_prints_and_writes(
     assert cli.main(["bench", "--seconds", "0.05", "--out", str(tmp_path / "out")]) == 0
     assert torch.get_num_threads() == threads
     printed = capsys.readouterr().out
-    assert "training steps a second" in printed and "seconds an evaluation" in printed
+    assert "training steps per second" in printed and "seconds per evaluation" in printed
     record = json.loads((tmp_path / "out" / "bench.json").read_text(encoding="utf-8"))
     for row in record["steps"]:
         rates = row["steps_per_second"]

@@ -78,7 +78,7 @@ def kills_at_boundaries(folder: Path, every: int = 1, in_a_row: int = 1) -> Tall
 def kills_at_random(folder: Path, kills: int, seed: int = 0) -> Tally:
     """kill -9 at random times, up to three times per run, for both kinds of model."""
     generator = random.Random(seed)
-    tally = Tally("kill at a random moment of a run")
+    tally = Tally("kill at a random time of a run")
     subjects = [settings("demo-gpt", steps=16), settings("demo", steps=12)]
     expected = [reference(chosen, folder) for chosen in subjects]
     longest = [timed(chosen, folder / f"timed-{number}") for number, chosen in enumerate(subjects)]

@@ -107,7 +107,7 @@ def sweeps_killed(folder: Path, kills: int, seed: int = 0, cells: int = 6, steps
     run_sweep(plan, folder / "whole", Local(workers=2), checkpoint_seconds=0)
     longest = time.perf_counter() - begin
     expected = contents(folder / "whole", plan)
-    tally = Tally("kill of a sweep at a random moment")
+    tally = Tally("kill of a sweep at a random time")
     while tally.tried < kills:
         out = folder / f"swept-{tally.tried}"
         command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--workers", "2"]

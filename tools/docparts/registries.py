@@ -39,7 +39,7 @@ def executors_table() -> str:
 
 def views_table() -> str:
     """Every view of a dissection with its settings."""
-    needs = {"samples": "samples", "weights": "kept weights"}
+    needs = {"samples": "samples", "weights": "stored weights"}
     rows = [
         {
             "view": f"`{name}`",

@@ -78,7 +78,7 @@ def tables(record: dict[str, Any]) -> dict[str, Table]:
     peak = record["ceiling"]["operations_per_second"]
     found: dict[str, Table] = {}
     if "steps" in record:
-        found["training steps a second"] = [
+        found["training steps per second"] = [
             {
                 "work": row["work"],
                 **{name: f"{value:,.1f}" for name, value in row["steps_per_second"].items()},
@@ -90,7 +90,7 @@ def tables(record: dict[str, Any]) -> dict[str, Table]:
             for row in record["steps"]
         ]
     if "evaluations" in record:
-        found["seconds an evaluation"] = [
+        found["seconds per evaluation"] = [
             {
                 "work": row["work"],
                 "samples": f"{row['samples']:,}",
@@ -100,7 +100,7 @@ def tables(record: dict[str, Any]) -> dict[str, Table]:
             for row in record["evaluations"]
         ]
     if "where" in record:
-        found["milliseconds a step"] = [
+        found["milliseconds per step"] = [
             {
                 "work": row["work"],
                 "loop": row["loop"],

@@ -82,6 +82,6 @@ def draw(rows: list[Row]) -> Any:
         ends = [row["step_microseconds"] / 1e3 for row in rows]
         axis.plot(ends, places, "|", color=light("ink"), markersize=22, markeredgewidth=2, label="whole step")
         axis.set_yticks(places, [f"{row['work']}\n{row['loop']}" for row in rows], fontsize=8)
-        axis.set_xlabel("milliseconds a step")
+        axis.set_xlabel("milliseconds per step")
         axis.legend(ncols=4, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.25 / (0.2 + 0.2 * len(rows))))
         return figure

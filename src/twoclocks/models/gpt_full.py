@@ -22,7 +22,7 @@ class FullGPTSettings(GPTSettings):
     written: ClassVar[str] = "full GPT"
     task: ClassVar[str] = "restore tokens"
 
-    told_noise: bool = setting(True, "whether the network reads the noise level; masks need no telling")
+    told_noise: bool = setting(True, "whether the network reads the noise level; masked tokens show it already")
 
     def build(self, shape: tuple[int, ...], symbols: int) -> FullGPT:
         return FullGPT(self, length=math.prod(shape), symbols=symbols)

@@ -36,7 +36,7 @@ class Text(Rule):
 
     length: int = setting(256, "characters per string", at_least=1, at_most=1 << 16)
     path: str = setting(BUILT_IN, "a text file, such as text8; pydoc: the language reference that comes with Python")
-    sha256: str = setting("", "SHA-256 of the clean_text text; filled in if empty, checked if given")
+    sha256: str = setting("", "SHA-256 of the cleaned text; filled in if empty, checked if given")
 
     def check(self) -> None:
         if self.path != BUILT_IN:  # a run must find its text from any working directory

@@ -1,1 +1,1 @@
-"""The loop, its optimizer and the cadence of evaluations."""
+"""The loop, its optimizer and the schedule of evaluations."""
