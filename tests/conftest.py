@@ -12,6 +12,7 @@ import torch
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU, one program after the other; before Triton is loaded
+os.environ.setdefault("TWOCLOCKS_CACHE", "0")  # also in subprocesses: tests neither read nor fill the user's cache
 
 from twoclocks.runs import Run, load_settings, run
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from twoclocks.cli import LISTS, main, parse_arguments
+from twoclocks.report.listing import NEED_TORCH
 from twoclocks.runs import Experiment, Run, load_settings
 
 FAST = [
@@ -409,7 +410,7 @@ def test_a_view_that_does_not_apply_exits_with_two(
 TORCH_FREE = [
     *(["--help"], ["--version"], ["run", "--help"], ["dissect", "--help"], ["verify", "runs"]),
     *(["clocks", "runs"], ["clocks", "runs", "--json"]),
-    *(["list", kind] for kind in ("presets", "rules", "encodings", "executors", "templates")),
+    *(["list", kind] for kind in LISTS if kind not in NEED_TORCH),
 ]
 
 

@@ -295,7 +295,7 @@ def bench_command(arguments: argparse.Namespace) -> None:
 
 def list_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_rows
-    from twoclocks.report.listing import list_rows
+    from twoclocks.report.listing import cached_rows
 
     if arguments.name is not None:
         if arguments.kind != "templates":
@@ -310,7 +310,7 @@ def list_command(arguments: argparse.Namespace) -> None:
 
         rows = registry_rows(EXECUTORS)
     else:
-        rows = list_rows(arguments.kind)
+        rows = cached_rows(arguments.kind)
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:

@@ -87,7 +87,7 @@ def test_the_contract_catches_views_that_break_it(tiny_dit: Run) -> None:
             return probe
 
     try:
-        with pytest.raises(AssertionError, match="other numbers"):
+        with pytest.raises(AssertionError, match="different numbers"):
             check_view(Restless(), tiny_dit)
     finally:
         VIEWS._members.pop("restless")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from twoclocks.core.errors import UnknownNameError
 
@@ -32,6 +32,8 @@ class Registry(Generic[T]):
     ['square']
     """
 
+    extended: ClassVar[bool] = False  # whether a class from outside of this package was registered, in any registry
+
     def __init__(self, kind: str, base: type[T]) -> None:
         self.kind = kind
         self.base = base
@@ -49,6 +51,8 @@ class Registry(Generic[T]):
                 owner = self._members[name]
                 raise ValueError(f"{self.kind} {name!r} is already registered by {owner.__module__}.{owner.__name__}")
             self._members[name] = member
+            if member.__module__.split(".")[0] != "twoclocks":
+                Registry.extended = True
             return original
 
         return add

@@ -1,6 +1,7 @@
 """Tables straight from the registries, for `twoclocks list` and for the documentation.
 
-Every table imports only the folder that it is about: most need no torch, which takes longer than all the rest.
+Every table imports only the folder that it is about. Half of them need no torch, whose import takes longer than
+everything else; the command line keeps the others in a cache (``twoclocks.core.cached``).
 """
 
 from __future__ import annotations
@@ -12,11 +13,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from twoclocks.core.cached import cached
 from twoclocks.core.config import describe, to_mapping
 from twoclocks.core.errors import UnknownNameError
 from twoclocks.core.registry import Registry
 
 Rows = list[dict[str, str]]
+NEED_TORCH = ("metrics", "models", "objectives", "settings", "views")
+
+
+def cached_rows(kind: str) -> Rows:
+    """The rows of ``list_rows``; those that need torch come from the user's cache, if they are there."""
+    if kind not in NEED_TORCH:
+        return list_rows(kind)
+    rows: Rows = cached(f"list-{kind}", lambda: list_rows(kind))
+    return rows
 
 
 def list_rows(kind: str) -> Rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from twoclocks.clocks.series import Series
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.cached import cached
 from twoclocks.core.config import build
 from twoclocks.core.counts import hits_of, values_of
 from twoclocks.core.errors import UnknownNameError, UserError
@@ -73,8 +76,12 @@ class Run:
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """``RunSettings.derived`` as stored; runs of earlier versions stored none, so it is computed."""
-        found: dict[str, Any] = self.manifest.get("derived") or self.settings.derived()
+        """``RunSettings.derived`` as stored; runs of earlier versions stored none, so it is computed and cached."""
+        found: dict[str, Any] = self.manifest.get("derived") or {}
+        if not found:
+            identity = json.dumps(self.stored_settings, sort_keys=True)
+            name = f"derived-{hashlib.sha256(identity.encode()).hexdigest()}"
+            found = cached(name, lambda: self.settings.derived())  # noqa: PLW0108 (the settings import torch)
         return found
 
     @property

@@ -1,4 +1,4 @@
-"""Run directories with curves that are known, for tests of whatever reads runs."""
+"""Write run directories with given curves, for tests of code that reads runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from twoclocks.store import RunDirectory
 
 
 def write_run(path: Path, settings: RunSettings, columns: Mapping[str, Any], finished: bool = True) -> Run:
-    """A real run directory whose evaluations have these columns; ``step`` and ``trials`` are filled in."""
+    """Write a run directory whose evaluations have these columns, and load it; ``step`` and ``trials`` are added."""
     directory = RunDirectory.create(path, {"settings": to_mapping(settings), "metrics": [], "versions": {}})
-    looks = len(next(iter(columns.values())))
-    steps = np.array(settings.schedule[:looks], dtype=float)
-    every = {"step": steps, "trials": np.full(looks, settings.evaluation.samples), **columns}
-    for index in range(looks):
-        directory.append_metrics({name: float(values[index]) for name, values in every.items()})
+    evaluations = len(next(iter(columns.values())))
+    steps = np.array(settings.schedule[:evaluations], dtype=float)
+    complete = {"step": steps, "trials": np.full(evaluations, settings.evaluation.samples), **columns}
+    for index in range(evaluations):
+        directory.append_metrics({name: float(values[index]) for name, values in complete.items()})
     if finished:
         directory.finish()
     return load_run(path)

@@ -1,4 +1,4 @@
-"""The contract of views: what every view must do, whoever wrote it."""
+"""The contract of views: checks that every view must pass, also one from outside of the package."""
 
 from __future__ import annotations
 
@@ -14,32 +14,30 @@ from twoclocks.runs.load import Run
 
 
 def check_view(view: View, run: Run) -> None:
-    """Check that a view is repeatable, that its measurements can be cached, and that it gives sentences and numbers.
+    """Check that a view is repeatable, that its measurements can be cached, and that it returns sentences and numbers.
 
-    ``run`` is any finished run; a view that does not apply to it must give the reason.
+    ``run`` is any finished run; for a run to which the view does not apply, ``refusal`` must return the reason.
     """
-    assert build(type(view), to_mapping(view)) == view, "a view must be rebuilt from its own settings"
-    assert set(view.interprets) <= set(to_mapping(view)), "interprets names a setting that is not there"
+    assert build(type(view), to_mapping(view)) == view, "build(type(view), to_mapping(view)) must equal the view"
+    assert set(view.interprets) <= set(to_mapping(view)), "interprets names a setting that the view does not have"
     name = VIEWS.name_of(view)
-    why = view.refusal(run.settings)
-    assert why is None or (isinstance(why, str) and why), "refusal must return a reason or None"
+    reason = view.refusal(run.settings)
+    assert reason is None or (isinstance(reason, str) and reason), "refusal must return a non-empty string or None"
     with tempfile.TemporaryDirectory() as folder:
         subject, cache = RunSubject(run), Cache(Path(folder))
         first = dissect(subject, {name: view}, cache)
-        if why is not None:
-            assert first.refused == {name: why} and not first.infos
+        if reason is not None:
+            assert first.refused == {name: reason} and not first.infos
             return
-        assert name in first.infos, f"refused without a reason beforehand: {first.refused}"
+        assert name in first.infos, f"refusal returned None, but the view could not be measured: {first.refused}"
         again = dissect(RunSubject(run), {name: view}, cache)
-        assert again.measured == 0, (
-            "a measurement is repeated although it was cached: its key depends on something that changes"
-        )
+        assert again.measured == 0, "a cached measurement is repeated: its cache key depends on something that changes"
         fresh = dissect(RunSubject(run), {name: view})
     info = first.infos[name]
     for other in (again, fresh):
         assert other.infos[name].numbers() == info.numbers(), (
-            "the same run gives other numbers when it is measured again"
+            "the same run gives different numbers when it is measured again"
         )
     json.dumps(info.numbers(), allow_nan=False)
     assert info.sentences() and not any("nan" in sentence.split() for sentence in info.sentences())
-    assert info.steps.tolist() == list(subject.steps(view.reads)), "a step is missing"
+    assert info.steps.tolist() == list(subject.steps(view.reads)), "info.steps must be all steps that the view reads"
