@@ -15,7 +15,8 @@ test: $(READY) lint
 
 # The inner loop, under a minute on two cores: style, types, and the tests of what everything else is built on.
 QUICK := tests/test_layers.py tests/core tests/data tests/clocks tests/monitor tests/evaluation tests/store \
-	tests/models tests/objectives tests/runs/test_run.py tests/runs/test_old_formats.py
+	tests/models tests/objectives/test_edm.py tests/objectives/test_autoregressive.py tests/runs/test_run.py \
+	tests/runs/test_old_formats.py
 quick: $(READY) lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not ray and not gpu" $(QUICK)
 

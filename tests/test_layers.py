@@ -100,6 +100,7 @@ for name in tc.__all__:
 """
 
 
+@pytest.mark.slow
 def test_the_public_names_work_without_a_prior_import() -> None:
     packages = {name for name in folders() if (SOURCE / name / "__init__.py").exists()}
     names = {*tc.__all__}

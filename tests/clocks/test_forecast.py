@@ -17,6 +17,7 @@ def curve(tau: float, slope: float, chance: float = 0.0) -> np.ndarray:
     return chance + (1 - chance) / (1 + np.exp(-start - slope * np.log(STEPS / tau)))
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_when_it_comes_from_the_prior() -> None:
     rng = np.random.default_rng(0)
     held, bounded = [], []

@@ -42,6 +42,7 @@ def test_exact_law_is_recovered() -> None:
     assert law.r_squared == pytest.approx(1, abs=1e-4) and law.sizes == tuple(SIZES)
 
 
+@pytest.mark.slow
 def test_a_quarter_of_censored_runs_does_not_bias_the_exponent_where_dropping_and_capping_do() -> None:
     """α = 1 over 150 repeats; and the 95% intervals hold it, and a new run, as often as they say."""
     kept, dropped, capped, covered, foreseen, open_ended = [], [], [], 0, 0, []
@@ -72,6 +73,7 @@ def slope(pairs: list[tuple[int, Onset]]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
+@pytest.mark.slow
 def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> None:
     covered, foreseen = [], []
     for seed in range(100):
@@ -84,6 +86,7 @@ def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> 
     assert np.mean(covered) > 0.9 and np.mean(foreseen) > 0.9
 
 
+@pytest.mark.slow
 def test_four_runs_foresee_the_fifth_as_often_as_they_say() -> None:
     foreseen = []
     for seed in range(150):

@@ -114,6 +114,7 @@ def call(words: list[str], environment: dict[str, str]) -> tuple[str, bool]:
     return printed, loaded == "True"
 
 
+@pytest.mark.slow
 def test_the_second_list_is_the_same_without_torch(empty_cache: dict[str, str], tmp_path: Path) -> None:
     words = ["list", "objectives", "--json"]
     printed, loaded = call(words, empty_cache)
@@ -125,6 +126,7 @@ def test_the_second_list_is_the_same_without_torch(empty_cache: dict[str, str], 
     assert call(words, empty_cache) == (printed, False)  # the user's objective was not stored
 
 
+@pytest.mark.slow
 def test_the_second_clocks_of_an_old_run_are_the_same_without_torch(empty_cache: dict[str, str]) -> None:
     words = ["clocks", str(OLD_RUN), "--json"]
     printed, loaded = call(words, empty_cache)

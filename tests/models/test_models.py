@@ -35,11 +35,13 @@ def test_every_published_size_is_listed() -> None:
     assert models.MODELS.get("gpt_full").published().keys() == models.MODELS.get("gpt").published().keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 def test_dit_contract(channels: int) -> None:
     check_model(models.create("dit", width=32, depth=2, heads=2), (channels, 3, 4), 2, objectives.EDM())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symbols", [2, 5])
 def test_gpt_contract(symbols: int) -> None:
     check_model(models.create("gpt", width=32, depth=2, heads=2), (12,), symbols, objectives.Autoregressive(), 150)

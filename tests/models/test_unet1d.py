@@ -56,6 +56,7 @@ def size(values: Tensor) -> float:
     return float(values.square().mean().sqrt())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("optimizer", "rate"), [("adam", 0.03), ("sgd", 0.1)])
 def test_features_and_answers_change_alike_at_every_width(optimizer: str, rate: float) -> None:
     changes = []
@@ -68,6 +69,7 @@ def test_features_and_answers_change_alike_at_every_width(optimizer: str, rate: 
         assert min(part) > 0.01, "nothing was learned: the comparison says nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_best_learning_rate_does_not_depend_on_the_width(optimizer: str) -> None:
     best = []

@@ -134,6 +134,7 @@ def test_caution_stops_before_the_copy_rate_exceeds_the_threshold_as_often_as_it
     assert np.median([stop for stop in stops if stop is not None]) > above / 2  # nor does it stop at the first sight
 
 
+@pytest.mark.slow
 def test_peeking_at_every_step_keeps_the_error_rate() -> None:
     """Copies at 4% forever, threshold 5%, 200 looks: a policy that needs certainty hardly ever stops by mistake."""
     rng = np.random.default_rng(1)

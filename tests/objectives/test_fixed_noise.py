@@ -44,6 +44,7 @@ def test_zero_has_loss_one_and_the_population_s_denoiser_less() -> None:
         assert float(best) == pytest.approx(1 / (1 + sigma**2), rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [SIGMA, 1.0, 2.0])
 def test_loss_of_the_memorizing_denoiser_is_the_exact_floor(sigma: float) -> None:
     """Its error in the noise is its error in x, divided by σ: the posterior variance over σ²."""

@@ -260,6 +260,7 @@ ORACLE_SAMPLERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("corruption", "objective"), ORACLE_SAMPLERS, ids=str)
 def test_with_belief_propagation_as_the_network_samples_are_valid_and_uniform(
     corruption: str, objective: objectives.Objective
@@ -277,6 +278,7 @@ def test_with_belief_propagation_as_the_network_samples_are_valid_and_uniform(
     assert chi < 23 + 4.5 * math.sqrt(2 * 23), f"χ² of {chi:.1f} with 23 degrees of freedom"
 
 
+@pytest.mark.slow
 def test_a_trained_network_reaches_the_loss_of_the_exact_posterior_and_no_less() -> None:
     rule = RandomHierarchy(depth=1, branching=2, vocabulary=4, synonyms=2, rule_seed=1)
     objective = objectives.create("d3pm", noise_levels=50, symbols=4)
@@ -364,6 +366,7 @@ def test_the_vocabulary_is_the_rules() -> None:
         D3PM(noise_levels=5, sampler_levels=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["unet1d", "gpt_full"])
 @pytest.mark.parametrize("name", ["uniform", "absorbing", "masked"])
 def test_contracts(name: str, model: str) -> None:
