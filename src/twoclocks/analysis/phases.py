@@ -112,7 +112,7 @@ class RunPhases:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PhaseCell:
     """All runs of one group and size."""
 
     group: str
@@ -147,7 +147,7 @@ class PhaseDiagram:
         """Whether some group has runs of more than one size."""
         return any(len({run.n for run in self.of(group)}) > 1 for group in self.groups)
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[PhaseCell]:
         places = dict.fromkeys((run.group, run.n) for run in self.runs)
         return [cell_of([run for run in self.runs if (run.group, run.n) == place]) for place in places]
 
@@ -228,11 +228,11 @@ def earliest(onsets: Sequence[Onset]) -> Onset:
     return Onset(lower, upper, "observed" if lower > 0 else "left-censored", definition="first part learned")
 
 
-def cell_of(runs: Sequence[RunPhases]) -> Cell:
+def cell_of(runs: Sequence[RunPhases]) -> PhaseCell:
     """Summarise runs of one group and size."""
     verdicts = {run.clocks.verdict for run in runs}
     open_ones = [run for run in runs if run.width is not None]
-    return Cell(
+    return PhaseCell(
         group=runs[0].group,
         n=runs[0].n,
         verdict=verdicts.pop() if len(verdicts) == 1 else "mixed",

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from twoclocks.analysis.phases import Cell, Phase, PhaseDiagram, RunPhases
+from twoclocks.analysis.phases import Phase, PhaseCell, PhaseDiagram, RunPhases
 from twoclocks.report.theme import light, style
 
 COLOURS = {
@@ -165,7 +165,7 @@ def draw_verdicts(info: PhaseDiagram) -> Any:
         return figure
 
 
-def words(cell: Cell) -> str:
+def words(cell: PhaseCell) -> str:
     """The text of a cell, such as ``open`` above ``≥ 12×``; where runs differ, how many of them are open."""
     said = cell.verdict if cell.verdict != "mixed" else f"open {cell.open} of {cell.runs}"
     if cell.width is None:
