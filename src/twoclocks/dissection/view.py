@@ -48,6 +48,19 @@ class Info(ABC):
         """The findings for programs: what ``--json`` prints."""
 
 
+@dataclass(frozen=True)
+class ScaleInfo(Info):
+    """The result of a view that denoises at several noise scales."""
+
+    sigmas: Floats
+    unit: float  # half the distance of neighbouring symbols, in which σ is given
+
+    @property
+    def level(self) -> int:
+        """The σ nearest to the middle of the critical band."""
+        return critical(self.sigmas, self.unit)
+
+
 class Probe(ABC):
     """A view with all that it needs besides the model, prepared once for all checkpoints."""
 

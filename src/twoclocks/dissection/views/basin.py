@@ -26,11 +26,10 @@ from twoclocks.dissection.view import (
     NO_ORACLE,
     VIEWS,
     Arrays,
-    Info,
     Probe,
+    ScaleInfo,
     View,
     ViewError,
-    critical,
     denoising_refusal,
 )
 from twoclocks.runs.settings import RunSettings
@@ -40,9 +39,7 @@ METRICS = ("match", "hamming", "l2")
 
 
 @dataclass(frozen=True)
-class BasinInfo(Info):
-    sigmas: Floats
-    unit: float  # half the distance of neighbouring symbols, in which σ is given
+class BasinInfo(ScaleInfo):
     t: Floats  # positions on the line: 0 at the training sample, 1 at the neighbour
     mean: dict[str, Floats]  # metric: (steps, σ, lines, t), mean over anchors
     low: dict[str, Floats]  # 5% and 95% of the bootstrap distribution of that mean
@@ -54,11 +51,6 @@ class BasinInfo(Info):
     ideal: Floats  # (oracles, σ, lines): half-widths of the oracles
     oracles: tuple[str, ...]
     anchors: int
-
-    @property
-    def level(self) -> int:
-        """The σ nearest to the middle of the critical band."""
-        return critical(self.sigmas, self.unit)
 
     def sentences(self) -> list[str]:
         level = self.level

@@ -21,11 +21,10 @@ from twoclocks.dissection.view import (
     NO_ORACLE,
     VIEWS,
     Arrays,
-    Info,
     Probe,
+    ScaleInfo,
     View,
     ViewError,
-    critical,
     denoising_refusal,
 )
 from twoclocks.objectives.edm import like
@@ -45,20 +44,13 @@ class Fields:
 
 
 @dataclass(frozen=True)
-class FieldInfo(Info):
-    sigmas: Floats
-    unit: float  # half the distance of neighbouring symbols, in which σ is given
+class FieldInfo(ScaleInfo):
     axes: tuple[Floats, Floats]  # coordinates of the grid: along x_a → x_b, and across
     corners: Floats  # (4, 2): where a, b, c, d lie on the plane
     hamming: int  # entries in which b differs from a
     learned: Fields
     oracles: tuple[str, ...]
     ideal: Fields
-
-    @property
-    def level(self) -> int:
-        """The σ nearest to the middle of the critical band."""
-        return critical(self.sigmas, self.unit)
 
     def sentences(self) -> list[str]:
         level = self.level
