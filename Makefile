@@ -10,8 +10,9 @@ demo: $(READY)
 	rm -rf demo
 	$(BIN)/twoclocks demo --out demo
 
+# Three processes for two cores: many tests wait for processes that they start or kill.
 test: $(READY) lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The inner loop, under a minute on two cores: style, types, and the tests of what everything else is built on.
 QUICK := tests/test_layers.py tests/core tests/data tests/clocks tests/monitor tests/evaluation tests/store \

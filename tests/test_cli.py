@@ -156,7 +156,8 @@ def test_run_then_clocks_then_report(work: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_demo_trains_both_models_and_prints_json(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--out", "here", "--json", *FAST]) == 0
+    few = ["--evaluation.keep_weights", "2", "--evaluation.keep_samples", "64"]
+    assert main(["demo", "--out", "here", "--json", *FAST, *few]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [run["name"] for run in result["runs"]] == ["demo", "demo-gpt"]
     for run in result["runs"]:

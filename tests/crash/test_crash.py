@@ -18,12 +18,12 @@ def test_kill_at_disk_calls(tmp_path: Path) -> None:
 
 
 def test_three_kills_in_a_row(tmp_path: Path) -> None:
-    tally = campaigns.kills_at_boundaries(tmp_path, every=29, in_a_row=3)
+    tally = campaigns.kills_at_boundaries(tmp_path, every=41, in_a_row=3)
     assert tally.good, tally
 
 
 def test_kill_at_random_moments(tmp_path: Path) -> None:
-    tally = campaigns.kills_at_random(tmp_path, kills=10)
+    tally = campaigns.kills_at_random(tmp_path, kills=6)
     assert tally.good, tally
 
 
