@@ -135,7 +135,7 @@ class Sweep:
 
     def disk_notice(self) -> str:
         """How much disk the cells' weights for dissection will take; empty if it is little."""
-        size = sum(size_of(cell.settings).kept_weights for cell in self.plan.cells)
+        size = sum(size_of(cell.settings).stored_weights for cell in self.plan.cells)
         notice = f"{self.plan.name}: its cells will keep {size / 1e9:,.1f} GB of weights (evaluation.keep_weights)"
         return notice if size > MENTIONED else ""
 
