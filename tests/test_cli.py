@@ -400,6 +400,45 @@ def test_pages_are_written_beside_their_runs_and_never_over_another(
     assert main(["verify", "runs"]) == 0 and main(["clocks", "runs"]) == 0  # pages disturb nobody
 
 
+def test_a_page_is_written_again_after_one_of_its_runs_was_damaged(
+    work: Path, tiny_dit: Run, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_gpt.path, work / "fold" / "a")
+    shutil.copytree(tiny_dit.path, work / "fold" / "b c")
+    shutil.copytree(tiny_dit.path, work / "other" / "d e")
+    assert main(["report", "fold"]) == 0 and main(["report", "other/d e", "--out", "other.html"]) == 0
+    (work / "fold" / "b c" / "manifest.json").write_text("{", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["report", "fold"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.strip() == "fold-report.html" and "left out: fold/b c" in printed.err
+    assert main(["report", "fold", "--out", "other.html"]) == 2
+    assert "'other.html' is the page of another run (d e)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["report run", "dissect run --views raster", "twins run run"])
+def test_an_unrelated_picture_is_never_replaced(
+    command: str, work: Path, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_gpt.path, work / "run")
+    (work / "page.png").write_text("mine", encoding="utf-8")
+    assert main([*command.split(), "--out", "page.html"]) == 2
+    assert "'page.png' exists and is not the picture of a page of these runs" in capsys.readouterr().err
+    assert (work / "page.png").read_text(encoding="utf-8") == "mine" and not (work / "page.html").exists()
+
+
+def test_demo_replaces_its_own_page_alone(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (work / "here").mkdir()
+    for name in ("report.html", "report.png"):
+        (work / "here" / name).write_text("mine", encoding="utf-8")
+        assert main(["demo", "--out", "here", *FAST]) == 2
+        assert f"'here/{name}' exists and is not" in capsys.readouterr().err
+        assert [path.name for path in (work / "here").iterdir()] == [name]  # nothing was trained
+        (work / "here" / name).unlink()
+    for _ in range(2):
+        assert main(["demo", "--out", "here", *FAST]) == 0
+
+
 def test_a_view_that_does_not_apply_exits_with_two(
     work: Path, tiny_gpt: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

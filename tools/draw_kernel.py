@@ -5,8 +5,8 @@ python tools/draw_kernel.py results/p2-kernel.json docs/kernel.png
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 
 import matplotlib
@@ -16,10 +16,13 @@ from twoclocks.report.theme import style
 
 
 def main() -> None:
-    result, out = map(Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Draw the figure of the kernel laboratory.")
+    parser.add_argument("result", type=Path, help="the recipe's result, a JSON file")
+    parser.add_argument("out", type=Path, help="the PNG file to write")
+    asked = parser.parse_args()
     with matplotlib.rc_context(style()):
-        draw_kernel(kernel_data(json.loads(result.read_text(encoding="utf-8")))).savefig(out, dpi=130)
-    print(out)
+        draw_kernel(kernel_data(json.loads(asked.result.read_text(encoding="utf-8")))).savefig(asked.out, dpi=130)
+    print(asked.out)
 
 
 if __name__ == "__main__":

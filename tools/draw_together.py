@@ -6,7 +6,7 @@ python tools/draw_together.py batches batches.png "TITLE=DIR" "TITLE=DIR"...    
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,23 @@ def runs_at(patterns: Sequence[str]) -> list[Run]:
     return [load_run(path) for pattern in patterns for path in sorted(Path(pattern).parent.glob(Path(pattern).name))]
 
 
-def drawn(what: str, words: Sequence[str]) -> Any:
-    if what == "phases":
+def draw_figure(kind: str, words: Sequence[str]) -> Any:
+    """The phase diagram of runs, or the laws over batch sizes of several folders of runs."""
+    if kind == "phases":
         return draw_phases(phase_diagram(runs_at(words)))
     named = [word.rpartition("=") for word in words]
     return draw_batches([batch_info(batch_law(runs_at([pattern])), title) for title, _, pattern in named])
 
 
 def main() -> None:
-    what, out, *words = sys.argv[1:]
-    if what not in ("phases", "batches"):
-        sys.exit(f"{what}: use phases or batches")
+    parser = argparse.ArgumentParser(description="Draw a figure of several runs.")
+    parser.add_argument("kind", choices=("phases", "batches"), help="which figure")
+    parser.add_argument("out", type=Path, help="the PNG file to write")
+    parser.add_argument("runs", nargs="+", help="phases: run directories; batches: TITLE=DIR, a folder of runs each")
+    asked = parser.parse_args()
     with matplotlib.rc_context(style()):
-        drawn(what, words).savefig(out, dpi=130)
-    print(out)
+        draw_figure(asked.kind, asked.runs).savefig(asked.out, dpi=130)
+    print(asked.out)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ python tools/draw_why.py RUN_DIRECTORY docs raster spectrum field basin
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -17,12 +17,16 @@ from twoclocks.runs import load_run
 
 
 def main() -> None:
-    folder, out, *views = sys.argv[1:]
-    found = known_dissection(load_run(folder))
+    parser = argparse.ArgumentParser(description="Draw the figures of a dissected run.")
+    parser.add_argument("run", help="a run directory")
+    parser.add_argument("out", type=Path, help="the folder for the PNG files")
+    parser.add_argument("views", nargs="*", help="names of views; without them all that were measured")
+    asked = parser.parse_args()
+    found = known_dissection(load_run(asked.run))
     if found is None:
-        raise SystemExit(f"{folder}: was not dissected; run twoclocks dissect {folder}")
-    for name in views or found.infos:
-        path = Path(out) / f"why-{name}.png"
+        raise SystemExit(f"{asked.run}: was not dissected; run twoclocks dissect {asked.run}")
+    for name in asked.views or found.infos:
+        path = asked.out / f"why-{name}.png"
         with matplotlib.rc_context(style()):
             DRAWINGS.get(name)().draw(found.infos[name]).savefig(path, dpi=100)
         print(path)

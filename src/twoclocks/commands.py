@@ -26,6 +26,7 @@ def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.dissection import dissect_run
     from twoclocks.report.console import show_clocks, watch, watch_measurements
     from twoclocks.report.page import write_report
+    from twoclocks.report.places import check_owner
     from twoclocks.report.summary import summarise
     from twoclocks.runs import load_settings, run
     from twoclocks.store import check_free
@@ -38,6 +39,9 @@ def demo_command(arguments: argparse.Namespace) -> None:
     check_free(arguments.out, besides=[*names, *pages])
     if len({settings.name for settings in chosen}) < len(chosen):
         raise UserError(f"name: {chosen[0].name!r} would name both runs of the demo; leave it out")
+    page = arguments.out / "report.html"
+    if arguments.out.exists():
+        check_owner(page, [], unread=[arguments.out / name for name in names])
     runs = []
     for settings in chosen:
         with watch(settings) as observe:
@@ -45,7 +49,7 @@ def demo_command(arguments: argparse.Namespace) -> None:
     for done in runs:
         with watch_measurements() as report:
             dissect_run(done, report=report)
-    page = write_report(runs, arguments.out / "report.html")
+    write_report(runs, page)
     if arguments.json:
         print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
     else:
@@ -98,17 +102,23 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     return EXIT_FAILED if sweep.counts()["failed"] else 0
 
 
+def run_folders(folders: Sequence[Path]) -> list[Path]:
+    """The run directories in these folders, each once, whether they can be read or not."""
+    from twoclocks.store import runs_in
+
+    return list({path.absolute(): path for folder in folders for path in runs_in(folder)}.values())
+
+
 def load_runs(folders: Sequence[Path], read: Callable[[Run], T]) -> list[tuple[Run, T]]:
     """The runs in these folders, each once, with what ``read`` returns for it.
 
     A run that cannot be read costs a line on stderr; without any other run it is an error.
     """
     from twoclocks.runs import load_run
-    from twoclocks.store import runs_in
 
-    paths = {path.absolute(): path for folder in folders for path in runs_in(folder)}
+    paths = run_folders(folders)
     found = []
-    for path in paths.values():
+    for path in paths:
         try:
             run = load_run(path)
             found.append((run, read(run)))
@@ -256,7 +266,8 @@ def report_command(arguments: argparse.Namespace) -> None:
 
     runs = readable_runs(arguments.runs)
     out = arguments.out if arguments.out is not None else page_beside(arguments.runs, "report")
-    check_owner(out, runs)
+    read = {run.path.absolute() for run in runs}
+    check_owner(out, runs, unread=[path for path in run_folders(arguments.runs) if path.absolute() not in read])
     print(write_report(runs, out))
 
 

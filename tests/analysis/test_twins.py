@@ -297,6 +297,22 @@ def test_the_command_and_the_page(
     assert twin_pairs([a, tiny_gpt, b]) == [(a, b)]
 
 
+def test_runs_can_be_named_from_inside(
+    pairs: dict[str, tuple[Run, Run]], work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = copied(pairs["demo-gpt"], work)
+    page = work / f"{a.path.name}-{b.path.name}-twins.html"
+    for place, first, second in (
+        (a.path, ".", f"../{b.path.name}"),
+        (a.path / "samples", "..", str(b.path)),
+        (b.path, f"../{a.path.name}", "."),
+        (b.path / "samples", f"../../{a.path.name}", ".."),
+    ):
+        monkeypatch.chdir(place)
+        assert main(["twins", first, second, "--rows", "6"]) == 0  # again: the page is known as that of these runs
+        assert [path.name for path in work.rglob("*.html")] == [page.name] and page.exists()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -123,9 +123,9 @@ def test_a_model_that_generates_nonsense_is_diverged_not_valid(
     try:
         done = run(settings, tmp_path / "run")
     except DivergedError as error:
-        kept = load_run(tmp_path / "run")
-        assert kept.status["status"] == "diverged" and kept.directory.checkpoint_steps()[-1] == error.kept
-        rows = list(kept.directory.metrics())
+        stopped = load_run(tmp_path / "run")
+        assert stopped.status["status"] == "diverged" and stopped.directory.checkpoint_steps()[-1] == error.last_good
+        rows = list(stopped.directory.metrics())
     else:
         rows = list(done.directory.metrics())
     assert all(np.isfinite([row["loss_train"], row["loss_held_out"], row["loss_cube"]]).all() for row in rows)

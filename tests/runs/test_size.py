@@ -24,7 +24,7 @@ def test_the_estimate_is_what_weights_take(kind: str, request: pytest.FixtureReq
     size = size_of(done.settings)
     assert len(stored) == 5
     headers = 100 * len(done.directory.read_artifact("weights", 60))  # names and places of the tensors
-    assert size.kept_weights <= sum(stored) <= size.kept_weights + len(stored) * headers
+    assert size.stored_weights <= sum(stored) <= size.stored_weights + len(stored) * headers
     whole = sum(path.stat().st_size for path in done.path.rglob("*") if path.is_file())
     assert whole <= size.whole
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import py_compile
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,12 +14,15 @@ from pathlib import Path
 import pytest
 
 from twoclocks import models, objectives
+from twoclocks.analysis.twins import key_of as twins_key
 from twoclocks.cli import main, parse_arguments
 from twoclocks.core import plugins
 from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import import_file
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.dissection import VIEWS
+from twoclocks.dissection.cache import key_of
+from twoclocks.dissection.subject import RunSubject
 from twoclocks.evaluation import METRICS
 from twoclocks.models import MODELS
 from twoclocks.objectives import OBJECTIVES
@@ -192,9 +198,8 @@ def test_yaml_files_name_imports_beside_them(work: Path, monkeypatch: pytest.Mon
     assert [cell.settings.rule.count() for cell in read_plan("mine/sweep.yaml").cells] == [256, 1024]
 
 
-def test_workers_of_a_sweep_import_the_same_files(work: Path) -> None:
-    copied("rule", work)
-    (work / "sweep.yaml").write_text(
+def write_sweep(folder: Path) -> None:
+    (folder / "sweep.yaml").write_text(
         "imports: [my_rule.py]\n"
         "set: {rule: {name: palindrome, length: 16}, data.n: 4, training: {steps: 12, batch: 8},\n"
         "  model: {width: 16, depth: 1, heads: 2}, objective.sampler_steps: 3,\n"
@@ -202,10 +207,123 @@ def test_workers_of_a_sweep_import_the_same_files(work: Path) -> None:
         "seeds: {training: 2}\n",
         encoding="utf-8",
     )
+
+
+def edit(file: Path | str, line: str = "# another version") -> None:
+    with Path(file).open("a", encoding="utf-8") as stream:
+        stream.write(f"\n{line}\n")
+
+
+def test_workers_of_a_sweep_import_the_same_files(work: Path) -> None:
+    copied("rule", work)
+    write_sweep(work)
     sweep = run_sweep(read_plan("sweep.yaml"), "out", EXECUTORS.create("local", workers=1))
     assert sweep.counts() == {"finished": 2}, sweep.status()
     cells = [load_run(path) for path in sorted((work / "out" / "cells").iterdir()) if path.is_dir()]
     assert all(cell.manifest["imports"][0]["path"] == str(work / "my_rule.py") for cell in cells)
+
+
+def test_a_sweep_never_trains_with_two_versions_of_a_file(work: Path) -> None:
+    file = copied("rule", work)
+    write_sweep(work)
+    plan = read_plan("sweep.yaml")
+    edit(file)  # after the coordinator imported it, before the workers do
+    sweep = run_sweep(plan, "out", EXECUTORS.create("local", workers=1), retries=0)
+    assert sweep.counts() == {"failed": 2}
+    for reason in sweep.failures.values():
+        assert reason.startswith(f"imports: {file}: is another version than at the start (SHA-256 "), reason
+    assert not any((work / "out" / "cells").iterdir())
+
+
+def test_cells_made_with_another_version_are_a_warning(
+    work: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = copied("rule", work)
+    write_sweep(work)
+    plan = read_plan("sweep.yaml")
+    run_sweep(plan, "out", EXECUTORS.create("local", workers=2))
+    again = run_sweep(plan, "out", EXECUTORS.create("local", workers=2))
+    assert not again.attempts and not caplog.messages
+    forget(monkeypatch)
+    edit(file)
+    again = run_sweep(read_plan("sweep.yaml"), "out", EXECUTORS.create("local", workers=2))
+    assert again.counts() == {"finished": 2} and not again.attempts  # as for a single run: used, with a warning
+    (line,) = caplog.messages
+    assert line.startswith(f"cell {plan.cells[0].key} and 1 more: made with another version of my_rule.py"), line
+
+
+def test_one_file_by_two_paths_is_imported_once(work: Path) -> None:
+    file = Path(copied("rule", work))
+    (work / "inside").mkdir()
+    (work / "inside" / "same.py").symlink_to(file)
+    (work / "inside" / "preset.yaml").write_text("base: demo\nimports: [../my_rule.py, same.py]\n", encoding="utf-8")
+    import_file("my_rule.py")
+    load_settings("inside/preset.yaml")
+    shutil.copy(file, work / "inside" / "copy.py")  # the same content
+    import_file("inside/copy.py")
+    assert [record["path"] for record in plugins.imported_files()] == [str(file)]
+
+
+def test_the_bytes_of_the_stored_digest_are_run_and_not_older_bytecode(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python compares time and size alone before it uses bytecode; an edit within one second may change neither."""
+    file = Path(copied("rule", work))
+    import_file(file)
+    py_compile.compile(str(file))  # as Python does at an import, unless it is told not to
+    forget(monkeypatch)
+    before, times = file.read_text(encoding="utf-8"), file.stat()
+    file.write_text(before.replace('"palindrome"', '"palindramo"'), encoding="utf-8")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    import_file(file)
+    assert "palindramo" in RULES.names() and "palindrome" not in RULES.names()
+
+
+def test_measurements_are_made_again_after_an_import_changed(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = copied("rule", work)
+    assert main(["run", "demo", "--import", file, *PALINDROME, *TINY, *SMALL_DIT, "--out", "run"]) == 0
+
+    def measured() -> tuple[int, int]:
+        capsys.readouterr()
+        assert main(["dissect", "run", "--import", file, "--views", "raster"]) == 0
+        found = re.search(r"(\d+) new measurements, (\d+) from earlier", capsys.readouterr().out)
+        assert found is not None
+        return int(found[1]), int(found[2])
+
+    new, known = measured()
+    assert new > 0 and known == 0 and measured() == (0, new)
+    forget(monkeypatch)
+    edit(file)
+    assert measured() == (new, 0) and measured() == (0, new)
+
+
+def test_measurements_of_twins_depend_on_imports(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = copied("rule", work)
+    import_file(file)
+    words = [*PALINDROME, *TINY, "--model.depth", "1", "--model.heads", "2"]
+    for part in ("0", "1"):
+        run(load_settings("demo-gpt", [*words, "--data.part", part]), work / part)
+
+    def key() -> str | None:
+        a, b = (RunSubject(load_run(work / part)) for part in ("0", "1"))
+        return twins_key(a, b, 12, rows=8)
+
+    before = key()
+    assert before is not None and key() == before
+    forget(monkeypatch)
+    edit(file)
+    import_file(file)
+    assert key() not in (before, None)
+
+
+def test_an_imported_view_does_not_cost_the_measurements_of_others(tmp_path: Path, tiny_gpt: Run) -> None:
+    """The run's own parts do not come from that file."""
+    view, subject = VIEWS.create("raster"), RunSubject(tiny_gpt)
+    before = key_of(view, subject, 60)
+    import_file(copied("view", tmp_path))
+    assert before is not None and key_of(view, subject, 60) == before
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_loss_that_is_not_finite_stops_before_anything_bad_is_evaluated(good: in
             lambda step, loss: evaluated.append(step),
         )
     assert evaluated == [step for step in (5, 10, 20, 30) if step <= good]
-    assert caught.value.kept == max(evaluated, default=0)
+    assert caught.value.last_good == max(evaluated, default=0)
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw"])

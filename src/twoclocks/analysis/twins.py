@@ -19,7 +19,7 @@ from twoclocks.core.config import machine_settings
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
 from twoclocks.data.sets import draw_unique, training_set
-from twoclocks.dissection.cache import Cache, code_of_package
+from twoclocks.dissection.cache import Cache, code_of_package, imported_code
 from twoclocks.dissection.execution import Report
 from twoclocks.dissection.subject import CheckpointError, RunSubject, Subject, finite, usable
 from twoclocks.dissection.view import Arrays
@@ -247,5 +247,6 @@ def key_of(a: Subject, b: Subject, step: int, rows: int) -> str | None:
     if None in origins:
         return None
     twins = sorted(zip([one.settings.digest() for one in (a, b)], origins, [a.precision, b.precision], strict=True))
-    document: dict[str, Any] = {"twins": twins, "rows": rows, "code": code_of_package()}
+    code = code_of_package(), imported_code(a)  # the parts of both are the same
+    document: dict[str, Any] = {"twins": twins, "rows": rows, "code": code}
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -41,14 +41,14 @@ def draw(rows: list[Row]) -> Any:
 def draw_curve(axis: Any, points: list[Row], label: str) -> None:
     first = points[0]
     device = str(first["device"]).partition(":")[0]
-    drawn_as = {
+    line_style = {
         "color": light(COLOURS[first["quantity"]]),
         "linestyle": DASHES[device],
         "marker": "o",
         "markersize": 3.5,
     }
     sizes = [point[first["against"]] for point in points]
-    axis.plot(sizes, [point["seconds"] for point in points], label=label, **drawn_as)
+    axis.plot(sizes, [point["seconds"] for point in points], label=label, **line_style)
 
 
 def describe(first: Row, fit: Row | None) -> str:

@@ -61,7 +61,7 @@ def seeded(experiment: Experiment) -> Callable[[], None]:
 
 
 def step_row(workload: Workload, device: str, seconds: float) -> Row:
-    """Steps a second of our loop, of the textbook's, and of its matrix products alone."""
+    """Steps per second of our loop, of the textbook's, and of its matrix products alone."""
     begin = time.perf_counter()
     ours = workload.experiment(device)
     our_step = seeded(ours)
@@ -180,7 +180,7 @@ def evaluation_row(workload: Workload, device: str) -> Row:
 
 
 def ceiling(device: str) -> Row:
-    """What large matrix products reach: operations a second, and bytes a second of a copy."""
+    """What large matrix products reach: operations per second, and bytes per second of a copy."""
     side, dtype = LARGE[device], torch.bfloat16 if device != "cpu" else torch.float32
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     source = torch.randn(1 << 24, device=device)

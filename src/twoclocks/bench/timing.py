@@ -17,7 +17,7 @@ def wait(device: str) -> None:
 
 
 def rate(work: Work, device: str, seconds: float, rounds: int = 5) -> float:
-    """Calls a second: the median of several rounds, after one round to warm up."""
+    """Calls per second: the median of several rounds, after one round to warm up."""
     begin, count = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds / (rounds + 1) or not count:
         work()
@@ -34,7 +34,7 @@ def rate(work: Work, device: str, seconds: float, rounds: int = 5) -> float:
 
 
 def side_by_side(works: Mapping[str, Work], device: str, seconds: float, turns: int = 3) -> dict[str, float]:
-    """Calls a second of each, measured in turns, so that a machine that slows down slows them all."""
+    """Calls per second of each, measured in turns, so that a machine that slows down slows them all."""
     found: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(turns):
         for name, work in works.items():

@@ -13,38 +13,58 @@ import hashlib
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
+from types import CodeType
 from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
 
 log = logging.getLogger("twoclocks")
 
-_imported: dict[Path, str] = {}  # absolute path: SHA-256, of the files that this process imported, in order
+_MODULE = "twoclocks_import_"  # how the names of their modules begin
+_imported: dict[Path, str] = {}  # resolved path: SHA-256, of the files that this process imported, in order
 _warned: set[str] = set()  # SHA-256 of stored imports whose other version was mentioned already
 
 
-def import_file(path: Path | str, source: str = "--import") -> None:
+class _LoaderOfBytes(SourceFileLoader):
+    """Runs exactly the bytes whose SHA-256 is stored: no later version of the file, and no older bytecode."""
+
+    def __init__(self, name: str, path: Path, data: bytes) -> None:
+        super().__init__(name, str(path))
+        self.data = data
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.data, self.path)
+
+
+def import_file(path: Path | str, source: str = "--import", sha256: str | None = None) -> None:
     """Import one Python file, so that what it registers can be used; a second import of the same file does nothing.
 
-    ``source`` is the option or the setting that names the file, for error messages.
+    ``source`` is the option or the setting that names the file, for error messages. Another version of the file than
+    ``sha256`` is refused. A file counts as the same if its path or its content is the same.
     """
-    file = Path(path).absolute()
-    if file.suffix != ".py":
+    file = Path(path).resolve()
+    if Path(path).suffix != ".py":
         raise UserError(f"{source}: {str(path)!r} is not a Python file; give a file name that ends in .py")
     try:
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        data = file.read_bytes()
     except OSError as error:
         raise UserError(f"{source}: {str(path)!r} cannot be read ({error.strerror}); check the path") from None
-    if file in _imported:
-        if _imported[file] != digest:
-            log.warning(f"{path}: changed after it was imported; start a new process to use the new version")
+    digest = hashlib.sha256(data).hexdigest()
+    used = _imported.get(file, digest)  # a process never imports a second version
+    if sha256 is not None and sha256 != used:
+        versions = f"SHA-256 {used[:12]}… instead of {sha256[:12]}…"
+        raise UserError(f"{source}: {path}: is another version than at the start ({versions}); start again")
+    if file in _imported and used != digest:
+        log.warning(f"{path}: changed after it was imported; start a new process to use the new version")
+    if file in _imported or digest in _imported.values():
         return
-    name = f"twoclocks_import_{file.stem}_{digest[:8]}"
-    spec = spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None  # the suffix is .py
+    name = f"{_MODULE}{file.stem}_{digest[:8]}"
+    spec = spec_from_file_location(name, file, loader=_LoaderOfBytes(name, file, data))
+    assert spec is not None and spec.loader is not None  # the loader is given
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module while it is executed
     try:
@@ -70,24 +90,36 @@ def imported_files() -> list[dict[str, str]]:
     return [{"path": str(path), "sha256": digest} for path, digest in _imported.items()]
 
 
-def missing_imports(stored: Iterable[Mapping[str, str]]) -> list[str]:
+def imports_behind(parts: Iterable[object]) -> list[str]:
+    """SHA-256 of the imported files if one of them defines the class of a part, or a base of it; else nothing.
+
+    Then all files count, because they can use each other. A file that only adds a view or a metric changes nothing in
+    a run whose parts all come from elsewhere.
+    """
+    bases = {base.__module__ for part in parts for base in type(part).__mro__}
+    return sorted(_imported.values()) if any(name.startswith(_MODULE) for name in bases) else []
+
+
+def changed_imports(stored: Iterable[Mapping[str, str]]) -> list[tuple[str, str]]:
+    """Name and stored SHA-256 of the files that a run directory names and that were imported with other content."""
+    names = {path.name for path in _imported}
+    records = [(Path(record["path"]).name, record["sha256"]) for record in stored]
+    return [(name, digest) for name, digest in records if name in names and digest not in _imported.values()]
+
+
+def missing_imports(stored: Sequence[Mapping[str, str]]) -> list[str]:
     """Paths that a run directory names and that this process did not import; warns where the content differs.
 
     A file with the same content counts wherever it is, and so does a file of the same name with other content: the
     user has imported it on purpose.
     """
-    missing = []
-    names = {path.name: digest for path, digest in _imported.items()}
-    for record in stored:
-        path, digest = Path(record["path"]), record["sha256"]
-        if digest in _imported.values():
-            continue
-        if path.name not in names:
-            missing.append(str(path))
-        elif digest not in _warned:
+    for name, digest in changed_imports(stored):
+        if digest not in _warned:
             _warned.add(digest)
-            log.warning(f"{path.name}: is not the version that the run was made with (SHA-256 {digest[:12]}…)")
-    return missing
+            log.warning(f"{name}: is not the version that the run was made with (SHA-256 {digest[:12]}…)")
+    names = {path.name for path in _imported}
+    unknown = [record for record in stored if record["sha256"] not in _imported.values()]
+    return [record["path"] for record in unknown if Path(record["path"]).name not in names]
 
 
 def needs_imports(place: object, missing: Sequence[str]) -> UserError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.config import to_mapping
+from twoclocks.core.plugins import imports_behind
 from twoclocks.dissection.subject import Subject
 from twoclocks.dissection.view import VIEWS, Arrays, View
 from twoclocks.store import files
@@ -78,11 +79,18 @@ def key_of(view: View, subject: Subject, step: int | None) -> str | None:
         "view": VIEWS.name_of(view),
         "settings": measured,
         "code": (code_of(type(view)), code_of_package()),
+        "imports": imported_code(subject),
         "run": subject.settings.digest(),
         "origin": origin,
         "precision": subject.precision if view.reads == "weights" else "",
     }
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def imported_code(subject: Subject) -> list[str]:
+    """SHA-256 of the user's files that the run's rule, encoding, model or objective come from (``--import``)."""
+    settings = subject.settings
+    return imports_behind((settings.rule, settings.encoding, settings.model, settings.objective))
 
 
 @cache

@@ -172,8 +172,8 @@ def draw_proportions(axis: Any, info: CurvesInfo) -> None:
     shade_clocks(axis, info, labelled=True)
     mark_milestones(axis, info, labelled=True)
     for curve in info.proportions:
-        drawn_as = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
-        axis.plot(info.steps, curve.values, label=curve.label, **drawn_as)
+        line_style = {"linestyle": curve.dash, "linewidth": curve.width, "color": light(curve.colour)}
+        axis.plot(info.steps, curve.values, label=curve.label, **line_style)
     for level in info.chances:
         axis.axhline(level.value, color=light(level.colour), linestyle=(0, (5, 4)), linewidth=1, label=level.label)
     for level in info.thresholds:

@@ -90,11 +90,16 @@ def draw_law(axis: Any, info: LawInfo) -> None:
     groups = list(dict.fromkeys(point.group for point in info.laws.points))
     for number, group in enumerate(groups):
         members = [(n, point) for n, point in placed if point.group == group]
-        drawn_as = {"color": colour, "marker": MARKERS[number % len(MARKERS)], "linestyle": "none", "markersize": 4.5}
+        marker_style = {
+            "color": colour,
+            "marker": MARKERS[number % len(MARKERS)],
+            "linestyle": "none",
+            "markersize": 4.5,
+        }
         name = group if len(groups) > 1 else "runs"
         seen = [(n, point.onset.estimate) for n, point in members if point.onset.estimate is not None]
         if seen:
-            axis.plot(*zip(*seen, strict=True), label=name, **drawn_as)
+            axis.plot(*zip(*seen, strict=True), label=name, **marker_style)
         for n, point in members:
             draw_interval(axis, n, point.onset.lower, point.onset.upper, colour)
     axis.set(xscale="log", yscale="log", xlabel="training samples N", ylabel=f"{info.name} (steps)")
@@ -113,8 +118,8 @@ def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) 
         start = lower if math.isinf(upper) else upper
         end = start * 1.7 if math.isinf(upper) else start / 1.7
         if start > 0:
-            drawn_as = {"arrowstyle": "->", "color": colour, "linewidth": 1.1}
-            axis.annotate("", xy=(n, end), xytext=(n, start), arrowprops=drawn_as)
+            arrow_style = {"arrowstyle": "->", "color": colour, "linewidth": 1.1}
+            axis.annotate("", xy=(n, end), xytext=(n, start), arrowprops=arrow_style)
             axis.plot([n], [start], marker="_", color=colour, markersize=7)
             axis.plot([n], [end], alpha=0)  # the axes make room for the arrow's head
         return

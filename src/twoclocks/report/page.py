@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 
@@ -71,6 +72,7 @@ def write_report(
 ) -> Path:
     """Write the page about these runs, and a picture of their curves (PNG) beside it; existing files are replaced.
 
+    Commands ask ``check_owner`` first, which refuses to replace files that are not about these runs.
     ``seen``: dissections by the path of their run; those of other runs are looked up in the runs themselves.
     ``twins``: comparisons to show; by default those of all twins among the runs.
     """
@@ -84,9 +86,11 @@ def write_report(
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
     together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
     page = render(chapters, together)
-    write_atomic(path, page.encode())
+    picture = BytesIO()
     with matplotlib.rc_context(style()):
-        draw_curves([c.curves for c in chapters], width=5.4).savefig(path.with_suffix(".png"), dpi=160)
+        draw_curves([c.curves for c in chapters], width=5.4).savefig(picture, format="png", dpi=160)
+    write_atomic(path, page.encode())  # first: the picture belongs to the page beside it
+    write_atomic(path.with_suffix(".png"), picture.getvalue())
     return path
 
 

@@ -22,22 +22,28 @@ def page_beside(folders: Sequence[Path], kind: str) -> Path:
     'runs/mine-report.html'
     """
     first = _named(folders[0])
-    return first.with_name(f"{first.name}-{kind}.html" if len(folders) == 1 else f"{kind}.html")
+    return first.parent / (f"{first.name}-{kind}.html" if len(folders) == 1 else f"{kind}.html")
 
 
 def twins_page(first: Path, second: Path) -> Path:
-    """The default page of a comparison: ``DIR_A-NAME_B-twins.html`` beside the first run."""
-    return page_beside([first.with_name(f"{_named(first).name}-{_named(second).name}")], "twins")
+    """The default page of a comparison: ``DIR_A-NAME_B-twins.html`` beside the first run.
+
+    >>> twins_page(Path("runs/a"), Path("other/b")).as_posix()
+    'runs/a-b-twins.html'
+    """
+    beside = _named(first)
+    return beside.parent / f"{beside.name}-{_named(second).name}-twins.html"
 
 
 def _named(folder: Path) -> Path:
+    """The same folder with its own name at the end, where it was given as ``.`` or ``..``."""
     return folder if folder.name not in ("", "..") else folder.resolve()
 
 
 def run_mark(run: Run) -> str:
     """Identifies a run on its page: its folder's name, and a digest of its settings and of when it began."""
     digest = hashlib.sha256(f"{run.manifest['origin']} {run.manifest['created']}".encode()).hexdigest()
-    return f"{run.path.absolute().name} {digest[:16]}"
+    return f"{_named(run.path).name} {digest[:16]}"
 
 
 def check_page(path: Path) -> None:
@@ -48,15 +54,29 @@ def check_page(path: Path) -> None:
         raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
 
 
-def check_owner(path: Path, runs: Sequence[Run]) -> None:
-    """Refuse to write over a file that is not a page of these runs, or that is also about other runs."""
+def check_owner(path: Path, runs: Sequence[Run], unread: Sequence[Path] = ()) -> None:
+    """Refuse to write over a page or its picture (PNG) that is not of these runs, or that is also about other runs.
+
+    ``unread``: folders of further runs, which are known by name alone: damaged, or not trained yet. A picture is that
+    of the page beside it.
+    """
     check_page(path)
-    if not path.exists():
+    picture = path.with_suffix(".png")
+    if not path.exists() and not (picture.exists() or picture.is_symlink()):
         return
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        marks = [html.unescape(mark) for mark in _MARK.findall(stream.read(_HEAD))]
-    others = [mark for mark in marks if mark not in {run_mark(run) for run in runs}]
+    marks = _marks_on(path) if path.exists() else []
+    known, names = {run_mark(run) for run in runs}, {_named(folder).name for folder in unread}
+    owners = {mark: mark.rpartition(" ")[0] for mark in marks}  # a folder's name may contain spaces
+    others = [name for mark, name in owners.items() if mark not in known and name not in names]
     if marks and not others:
         return
-    what = f"is the page of another run ({others[0].split()[0]})" if others else "exists and is not a page of a run"
+    what = f"is the page of another run ({others[0]})" if others else "exists and is not a page of a run"
+    if not path.exists():
+        path, what = picture, "exists and is not the picture of a page of these runs"
     raise UserError(f"--out: {str(path)!r} {what}; choose another --out, or remove the file")
+
+
+def _marks_on(path: Path) -> list[str]:
+    """The marks of all runs that a page is about; empty for another file."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        return [html.unescape(mark) for mark in _MARK.findall(stream.read(_HEAD))]

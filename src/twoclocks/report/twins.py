@@ -132,8 +132,8 @@ def mark_parting(axis: Any, found: Agreement) -> None:
     here = found.parting
     if here is not None and here.seen:
         left = max(here.lower, float(on_log(found.steps)[0]))
-        drawn_as: dict[str, Any] = {"color": light("muted"), "alpha": 0.28, "linewidth": 0, "zorder": 0}
-        axis.axvspan(left, here.upper, label="they part", **drawn_as)
+        band_style: dict[str, Any] = {"color": light("muted"), "alpha": 0.28, "linewidth": 0, "zorder": 0}
+        axis.axvspan(left, here.upper, label="they part", **band_style)
 
 
 def mark_both(axis: Any, info: TwinsInfo) -> None:

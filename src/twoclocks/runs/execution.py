@@ -88,9 +88,9 @@ def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, 
 def check_space(settings: RunSettings, path: Path) -> None:
     """Refuse a run whose checkpoints, samples and rows do not fit on the disk, before training begins."""
     size = size_of(settings)
-    if size.kept_weights > MENTIONED:
+    if size.stored_weights > MENTIONED:
         each = f"weights of {len(settings.weight_steps)} evaluations, {size.weights / 1e6:,.0f} MB each"
-        log.info(f"{path}: will store the {each}: {size.kept_weights / 1e9:.1f} GB (evaluation.keep_weights)")
+        log.info(f"{path}: will store the {each}: {size.stored_weights / 1e9:.1f} GB (evaluation.keep_weights)")
     need = size.whole - sum(file.stat().st_size for file in path.rglob("*") if file.is_file())  # what is there already
     place = next(parent for parent in (path, *path.absolute().parents) if parent.is_dir())
     free = shutil.disk_usage(place).free

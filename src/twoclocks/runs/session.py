@@ -185,9 +185,9 @@ class Session:
     def on_evaluation(self, step: int, loss: float) -> None:
         begin = self.watch.seconds
         with self.stop.at_once():
-            row, kept = self.experiment.evaluate(step, loss)
+            row, artifacts = self.experiment.evaluate(step, loss)
         self.lock.check()
-        written = {kind: self.directory.artifacts[kind].write(step, tensors) for kind, tensors in kept.items()}
+        written = {kind: self.directory.artifacts[kind].write(step, tensors) for kind, tensors in artifacts.items()}
         self.directory.append_metrics(row, written)
         took = self.watch.seconds - begin
         self.directory.timings.append({"step": step, "seconds": self.watch.total, "evaluation_seconds": took})
@@ -221,7 +221,7 @@ class Session:
             except DivergedError as worse:
                 error = worse
         if isinstance(error, FloatingPointError | DivergedError):
-            error = DivergedError(self.step, kept=self.directory.checkpoint_steps()[-1])
+            error = DivergedError(self.step, last_good=self.directory.checkpoint_steps()[-1])
         if isinstance(error, LockedError):  # another process has taken the directory
             return error
         if isinstance(error, DiskError):  # nothing can be written any more: the run stays unfinished

@@ -19,19 +19,21 @@ class Size(NamedTuple):
     """Sizes in bytes."""
 
     weights: int  # of one network
-    kept_weights: int  # of all weights that are stored for dissection
+    stored_weights: int  # of all weights that are stored for dissection
     whole: int  # of the run, at its largest
 
 
 def size_of(settings: RunSettings) -> Size:
     assert settings.encoding is not None
     weights = weight_bytes(settings.model, settings.encoding.shape(settings.rule), settings.rule.symbols)
-    kept = weights * len(settings.weight_steps)
+    stored_weights = weights * len(settings.weight_steps)
     entry = 1 if settings.rule.symbols <= 256 else 4
     sample = math.prod(settings.rule.shape) * entry + 8
     samples = min(settings.evaluation.keep_samples, settings.evaluation.samples) * sample
     checkpoints = (KEEP + 1) * 3 * weights  # with Adam's two moments
-    return Size(weights, kept, checkpoints + kept + len(settings.schedule) * (samples + 2 * ROW_BYTES))
+    return Size(
+        weights, stored_weights, checkpoints + stored_weights + len(settings.schedule) * (samples + 2 * ROW_BYTES)
+    )
 
 
 @cache

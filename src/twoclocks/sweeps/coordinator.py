@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.core.plugins import imported_files
+from twoclocks.core.plugins import changed_imports, imported_files
 from twoclocks.runs.execution import MENTIONED
 from twoclocks.runs.load import Run
 from twoclocks.runs.session import CHECKPOINT_SECONDS
@@ -27,6 +28,8 @@ from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.sweeps.table import write_table
 from twoclocks.training.stopping import StopRequest
+
+log = logging.getLogger("twoclocks")
 
 RETRIES = 3
 POLL_SECONDS = 0.5  # between two checks of the running jobs
@@ -76,6 +79,19 @@ class Sweep:
             self._done.pop(cell.key)
         return complete
 
+    def warn_of_changed_imports(self) -> None:
+        """Warn of cells that were begun with another version of a file that is imported now: one line per version."""
+        made: dict[tuple[str, str], list[str]] = {}  # name and SHA-256 of a file, to cells
+        for cell in self.plan.cells if imported_files() else ():
+            directory = RunDirectory(cell_path(self.root, cell))
+            with contextlib.suppress(UserError):  # damaged: it runs again, or is reported as failed
+                stored = directory.manifest().get("imports", []) if directory.begun else []
+                for version in changed_imports(stored):
+                    made.setdefault(version, []).append(cell.key)
+        for (name, digest), keys in made.items():
+            cells = f"cell {keys[0]}" + (f" and {len(keys) - 1:,} more" if len(keys) > 1 else "")
+            log.warning(f"{cells}: made with another version of {name} than the one imported now (was {digest[:12]}…)")
+
     def counts(self) -> Counter[str]:
         """Number of cells in each state."""
         return Counter(found.state for found in self.cell_statuses().values())
@@ -119,7 +135,7 @@ class Sweep:
 
     def disk_notice(self) -> str:
         """How much disk the cells' weights for dissection will take; empty if it is little."""
-        size = sum(size_of(cell.settings).kept_weights for cell in self.plan.cells)
+        size = sum(size_of(cell.settings).stored_weights for cell in self.plan.cells)
         notice = f"{self.plan.name}: its cells will keep {size / 1e9:,.1f} GB of weights (evaluation.keep_weights)"
         return notice if size > MENTIONED else ""
 
@@ -147,6 +163,7 @@ def run_sweep(
     root = Path(root)
     check_free(root, besides=["cells", "sweep.json", "table.csv", "table.parquet"])
     sweep = Sweep(plan, root)
+    sweep.warn_of_changed_imports()
     waiting = [cell for cell in plan.cells if not sweep.complete(cell)]
     devices = {cell.settings.training.device.partition(":")[0] for cell in waiting}
     # The pool is opened first: if a cluster cannot be reached nothing is written, and Ray replaces SIGTERM's handler.
@@ -223,8 +240,8 @@ class Dispatch:
         if alone:
             self.isolated.add(key)
         out = str(cell_path(self.sweep.root, cell).absolute())
-        imports = tuple(record["path"] for record in imported_files())
-        self.pool.start(Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone, imports))
+        job = Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone, tuple(imported_files()))
+        self.pool.start(job)
 
     def handle_result(self, result: JobResult) -> None:
         """Queue a cell again, or record its failure."""

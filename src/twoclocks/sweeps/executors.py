@@ -24,7 +24,8 @@ class Job:
     out: str
     checkpoint_seconds: float
     alone: bool = False  # with a whole device to itself
-    imports: tuple[str, ...] = ()  # files of the user, which the worker imports before it builds the settings
+    # Path and SHA-256 of the user's files: the worker imports them first, and fails if they are another version.
+    imports: tuple[dict[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return dict(vars(self))

@@ -19,8 +19,8 @@ from twoclocks.training.stopping import StoppedError
 def run_job(job: dict[str, Any]) -> dict[str, str]:
     """Run a job and return its outcome (finished, diverged, memory, busy, stopped or failed) and the reason, if any."""
     try:
-        for path in job.get("imports", ()):
-            import_file(path)
+        for record in job.get("imports", ()):
+            import_file(record["path"], "imports", record["sha256"])
         settings = build(RunSettings, job["settings"])
         run(settings, Path(job["out"]), checkpoint_seconds=job["checkpoint_seconds"])
         return {"outcome": "finished"}

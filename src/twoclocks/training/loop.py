@@ -153,4 +153,4 @@ def check_finite(network: Network, state: LoopState) -> None:
     """A sum keeps every NaN and infinity that entered it; the weights show what the last update did."""
     largest = torch._foreach_norm([parameter.detach() for parameter in network.parameters()], float("inf"))
     if not bool(torch.isfinite(torch.stack([state.loss_sum.float(), *largest])).all()):  # the host waits but once
-        raise DivergedError(state.step, kept=max(state.evaluated, 0))
+        raise DivergedError(state.step, last_good=max(state.evaluated, 0))

@@ -101,8 +101,8 @@ def draw_panel(axis: Any, kind: str, found: tuple[OnsetSeries, ...]) -> None:
             label = "NTK, predicted for its rate"
             axis.plot(series.places, series.predicted, color=light("muted"), linewidth=3.2, alpha=0.45, label=label)
         seen = [(x, one.estimate) for x, one in zip(series.places, series.onsets, strict=True) if one.estimate]
-        drawn_as = {"color": shade, "marker": marker, "linestyle": "none", "markersize": 5}
-        axis.plot(*(zip(*seen, strict=True) if seen else ([], [])), label=series.label, **drawn_as)
+        marker_style = {"color": shade, "marker": marker, "linestyle": "none", "markersize": 5}
+        axis.plot(*(zip(*seen, strict=True) if seen else ([], [])), label=series.label, **marker_style)
         for x, one in zip(series.places, series.onsets, strict=True):
             draw_interval(axis, x, one.lower, one.upper, shade)
         if series.fit is not None:
