@@ -48,3 +48,10 @@ def test_kinds_of_pieces_that_a_run_did_not_store_are_left_out() -> None:
     assert Series.from_rows([bare], COLUMNS).parts == {}
     with pytest.raises(KeyError):
         Series.from_rows([{"step": 1, "trials": 5}], COLUMNS)
+
+
+def test_kinds_of_pieces_that_only_some_rows_have_are_left_out() -> None:
+    bare = {key: value for key, value in NEW.items() if not key.startswith("row_valid")}
+    for rows in ([bare, {**NEW, "step": 30}], [OLD, bare], [OLD, bare, {**NEW, "step": 30}]):
+        series = Series.from_rows(rows, COLUMNS)
+        assert series.parts == {} and len(series.copied) == len(rows)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from twoclocks.core.errors import UnknownNameError
+from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.data import training_set
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import METRICS, Column, Count, EvaluationSettings, Evaluator, Metric, Samples, proportion
@@ -97,8 +97,20 @@ class NoDirection(Ones):
 
 
 class Reserved(Ones):
+    """Its column has a name that is not free."""
+
+    column: ClassVar[str] = "step"
+
     def columns(self) -> list[Column]:
-        return [replace(column, name="step") for column in super().columns()]
+        return [replace(column, name=self.column) for column in super().columns()]
+
+    def __call__(self, samples: Samples) -> Mapping[str, Any]:
+        return {self.column: proportion(samples.symbols[:, 0] == 1)}
+
+
+class Twice(Ones):
+    def columns(self) -> list[Column]:
+        return super().columns() * 2
 
 
 BROKEN: dict[type[Metric], str] = {
@@ -112,6 +124,7 @@ BROKEN: dict[type[Metric], str] = {
     NoMeaning: "what it means",
     NoDirection: "direction must be one of",
     Reserved: "choose another name",
+    Twice: "already a column of the metric 'first_entry_is_one'; choose another name",
 }
 
 
@@ -139,6 +152,36 @@ def test_a_broken_metric_is_caught(metric: type[Metric], monkeypatch: pytest.Mon
     outside(metric, monkeypatch)
     with pytest.raises(AssertionError, match=BROKEN[metric]):
         check_metric(metric, RULES[0][0])
+
+
+NOT_FREE = {
+    **dict.fromkeys(("step", "trials", "loss", "loss_train", "loss_x", "samples", "weights", "link"), "own values"),
+    **dict.fromkeys(("x_hits", "x_trials"), "counts"),
+    **{name: f"already a column of the metric '{name}'" for name in ("sample_memorization", "valid_new")},
+    "group_accuracy": "already a column of the metric 'part_accuracy'",
+    "": "has no name",
+}
+
+
+@pytest.mark.parametrize("column", NOT_FREE)
+def test_a_metric_cannot_take_a_column_that_is_not_its_own(column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would replace what the clocks are read from, or be replaced; so nothing is evaluated at all."""
+    outside(Reserved, monkeypatch)
+    monkeypatch.setattr(Reserved, "column", column)
+    rule = RULES[0][0]
+    line = f"column '{column}' .*{NOT_FREE[column]}.*; choose another name"
+    with pytest.raises(UserError, match=f"metric 'first_entry_is_one': {line}"):
+        Evaluator(rule, training_set(rule, 20), EvaluationSettings())
+    with pytest.raises(AssertionError, match=line):
+        check_metric(Reserved, rule)
+
+
+def test_a_metric_cannot_return_a_column_that_it_does_not_describe(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside(OtherColumn, monkeypatch)
+    rule = RULES[0][0]
+    evaluate = Evaluator(rule, training_set(rule, 20), EvaluationSettings())
+    with pytest.raises(UserError, match=r"metric 'first_entry_is_one': .*'something_else'.*columns\(\)"):
+        evaluate.row(Decoded(rule.sample(5, 1), torch.zeros(5)))
 
 
 def test_a_metric_that_is_not_registered_is_named() -> None:

@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.counts import hits_of, scaled_hits, trials_of, values_of
+from twoclocks.core.errors import UserError
 from twoclocks.data import cube_set, holdout_set, training_set
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import EvaluationSettings, Evaluator, nearest_distance, neighbours
@@ -199,9 +200,32 @@ def test_a_row_stores_integers_from_which_every_proportion_follows() -> None:
 
 
 def test_counts_are_read_from_rows_of_both_formats() -> None:
-    for hits, trials in ((7, 2048), (299, 300), (0, 3), (1, 3)):
+    for hits, trials in ((7, 2048), (299, 300), (0, 3), (1, 3), (29, 100)):  # 0.29 · 100 is 28.999…
         old, new = {"trials": trials, "x": hits / trials}, {"trials": trials, "x_hits": hits}
         assert hits_of(old, "x") == hits_of(new, "x") == hits and values_of(new) == values_of(old)
     pieces = {"trials": 10, "x_hits": 45, "x_trials": 60}
     assert scaled_hits(pieces, "x") == scaled_hits({"trials": 10, "x": 0.75}, "x") == 7.5
     assert values_of(pieces) == {"trials": 10, "x": 0.75} and math.isnan(values_of({"trials": 0, "x_hits": 0})["x"])
+
+
+@pytest.mark.parametrize("value", [math.nan, 0.55, 1 / 3])
+def test_hits_of_an_old_row_are_refused_where_its_value_is_no_count_of_samples(value: float) -> None:
+    with pytest.raises(UserError, match=r"'x' is .* of 8 samples, which is no count; read the value itself"):
+        hits_of({"trials": 8, "x": value}, "x")
+
+
+def test_columns_of_whole_samples_say_in_which_direction_they_are_good() -> None:
+    evaluator = Evaluator(RULE, TRAIN, EvaluationSettings(), holdout_set(RULE, TRAIN))
+    directions = {column.name: column.direction for column in evaluator.columns()}
+    assert {name: directions[name] for name in directions if not name.startswith(("group", "nearest"))} == {
+        "sample_accuracy": "higher is better",
+        "sample_memorization": "higher is copying",
+        "valid_new": "higher is better",
+        "quantization_distance": "lower is better",
+        **dict.fromkeys(("invalid_0.1", "invalid_0.2", "invalid_0.5"), "lower is better"),
+        "holdout_memorization": "neither",
+        "distinct_new": "higher is better",
+        "coverage_new": "higher is better",
+    }
+    assert directions["group_accuracy"] == "higher is better"
+    assert directions["group_memorization"] == "higher is copying"

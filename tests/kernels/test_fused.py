@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from functools import partial
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from twoclocks import models
+from twoclocks.core.config import build
 from twoclocks.kernels import fused_forward, fusions, make_form
-from twoclocks.kernels.registry import MixedForm
+from twoclocks.kernels.registry import FUSIONS, MixedForm
 from twoclocks.models import Network
+from twoclocks.models.gpt import GPT
 from twoclocks.objectives import EDM
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings
-from twoclocks.training.optimizer import make_optimizer
+from twoclocks.training.optimizer import make_optimizer, use_kernels
 from twoclocks.training.step import PlainStep, finish_gradients, undone
 
 pytest.importorskip("triton")
@@ -274,14 +278,40 @@ def test_a_weight_used_twice_is_refused() -> None:
 def test_which_form_a_network_gets() -> None:
     gpt = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
     unet = models.create("unet1d", width=16).build((4,), 2)
-    assert make_form(gpt, "float32", on_gpu=False, fused=True) is None
-    assert make_form(gpt, "tf32", on_gpu=True, fused=True) is None
-    assert isinstance(make_form(gpt, "bfloat16", on_gpu=False, fused=True), MixedForm)
-    assert isinstance(make_form(gpt, "bfloat16", on_gpu=True, fused=False), MixedForm)
-    assert isinstance(make_form(gpt, "bfloat16", on_gpu=True, fused=True), TritonForm)
-    assert isinstance(
-        make_form(unet, "bfloat16", on_gpu=True, fused=True), MixedForm
-    )  # its layers have rates of their own
+    adam = partial(make_form, optimizer="adam")
+    assert adam(gpt, "float32", on_gpu=False, fused=True) is None
+    assert adam(gpt, "tf32", on_gpu=True, fused=True) is None
+    assert isinstance(adam(gpt, "bfloat16", on_gpu=False, fused=True), MixedForm)
+    assert isinstance(adam(gpt, "bfloat16", on_gpu=True, fused=False), MixedForm)
+    assert isinstance(adam(gpt, "bfloat16", on_gpu=True, fused=True), TritonForm)
+    assert isinstance(adam(unet, "bfloat16", on_gpu=True, fused=True), MixedForm)  # nobody fused it
+
+
+def test_a_fused_network_with_rates_of_its_own_for_the_optimizer_gets_the_mixed_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fused optimizers have one rate for all parameters."""
+
+    class Rated(GPT):
+        def learning_rates(self, optimizer: str) -> Mapping[str, float]:
+            return {"head.weight": 0.5} if optimizer == "sgd" else {}
+
+    monkeypatch.setitem(FUSIONS, Rated, fusions()[GPT])
+    for optimizer, form in {"adam": TritonForm, "adamw": TritonForm, "sgd": MixedForm}.items():
+        network = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
+        network.__class__ = Rated
+        chosen = {"device": "cuda", "precision": "bfloat16", "kernels": "fused", "optimizer": optimizer}
+        use_kernels(network, EDM(), build(TrainingSettings, {"steps": 1, **chosen}))
+        assert isinstance(network.fused, form)
+
+
+def test_a_form_gets_inputs_by_position_and_by_name() -> None:
+    network = randomised(models.create("gpt", width=16, depth=1, heads=2), (4,), 2).to(DEVICE)
+    tokens = torch.zeros(2, 4, dtype=torch.int64, device=DEVICE)
+    for form in (None, MixedForm(), TritonForm(network, HALF)):
+        network.fused = form
+        with torch.no_grad():
+            assert torch.equal(network(tokens=tokens, cache=None), network(tokens))
 
 
 def test_every_fused_forward_is_held_against_its_textbook() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import twoclocks as tc
+from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.evaluation import METRICS, Column, Count, Metric, Samples, proportion
 from twoclocks.runs import run
 from twoclocks.store import verify_tree
 
@@ -65,3 +68,58 @@ def test_a_continued_run_of_format_2_has_rows_of_both_forms_and_says_format_3(ol
         assert np.array_equal(np.array(done.hits(name)) / 512, columns[name])
     assert series.valid == done.hits("sample_accuracy") and series.copied == done.hits("sample_memorization")
     assert series.parts is not None and np.allclose(series.parts["group"], 512 * columns["group_accuracy"], rtol=1e-12)
+    with pytest.raises(UserError, match=r"'group_accuracy' .*no hits"):  # old rows do not say of how many groups
+        done.hits("group_accuracy")
+
+
+def test_hits_of_format_2_are_those_of_columns_that_count_samples(old: Path) -> None:
+    found = tc.load_run(old / "format-2")
+    columns = found.metrics()
+    for name in ("sample_accuracy", "sample_memorization", "valid_new", "holdout_memorization", "invalid_0.5"):
+        assert found.hits(name) == [round(512 * value) for value in columns[name]]
+    for name in ("group_accuracy", "group_memorization", "distinct_new", "coverage_new", "nearest_distance"):
+        with pytest.raises(UserError, match=f"{name!r} .*no hits; .*metrics"):
+            found.hits(name)
+    with pytest.raises(UnknownNameError, match="valid_new"):
+        found.hits("valid_now")
+
+
+class FirstEntry(Metric):
+    """A metric that somebody adds while a run is stopped."""
+
+    name: ClassVar[str] = "first_entry_is_one"
+
+    def columns(self) -> list[Column]:
+        return [Column(name=self.name, about="samples that begin with a one", direction="neither")]
+
+    def __call__(self, samples: Samples) -> dict[str, Count]:
+        return {self.name: proportion(samples.symbols[:, 0] == 1)}
+
+
+def test_a_column_that_a_continued_run_adds_is_read_and_described(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = tc.load_run(old / "format-2-unfinished")
+    count = len(stopped.rows())
+    METRICS.names()
+    monkeypatch.setattr(METRICS, "_members", {**METRICS._members, FirstEntry.name: FirstEntry})
+    done = run(stopped.settings, stopped.path)
+    values = done.metrics()[FirstEntry.name]
+    assert np.isnan(values[:count]).all() and np.isfinite(values[count:]).all() and len(values) > count
+    assert done.metric(FirstEntry.name).about == "samples that begin with a one"
+    assert [entry["name"] for entry in done.manifest["metrics"]][:-1] == [
+        e["name"] for e in stopped.manifest["metrics"]
+    ]
+    assert verify_tree(done.path)[0].intact
+    with pytest.raises(UserError, match="no hits"):
+        done.hits(FirstEntry.name)
+
+
+def test_a_run_is_not_continued_without_a_metric_that_it_has(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = tc.load_run(old / "format-2-unfinished")
+    before = {path: path.read_bytes() for path in stopped.path.rglob("*") if path.is_file()}
+    METRICS.names()
+    fewer = {name: metric for name, metric in METRICS._members.items() if name != "valid_new"}
+    monkeypatch.setattr(METRICS, "_members", fewer)
+    with pytest.raises(UserError, match=r"the column valid_new, .*no registered metric") as caught:
+        run(stopped.settings, stopped.path)
+    assert "\n" not in str(caught.value)
+    assert {path: path.read_bytes() for path in before} == before

@@ -17,8 +17,10 @@ from twoclocks.core.counts import values_of
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
 from twoclocks.core.seeds import torch_stream
+from twoclocks.evaluation.metric import name_problem
 from twoclocks.models import MODELS, ModelSettings
 from twoclocks.runs import Experiment, Progress, Run, RunSettings, load_run, load_settings, preset_names, run
+from twoclocks.store.artifacts import KINDS
 from twoclocks.training.errors import DivergedError
 
 
@@ -78,6 +80,15 @@ def test_stored_samples_are_what_the_metrics_were_computed_from(tiny_gpt: Run) -
     assert decoded.symbols.shape == (20, 8)
     assert outcome.copied.tolist() == is_member(decoded.symbols, train, 2).tolist()
     assert outcome.valid.tolist() == tiny_gpt.settings.rule.is_valid(decoded.symbols).tolist()
+
+
+def test_no_metric_can_have_a_column_that_a_run_writes_itself(tiny_dit: Run) -> None:
+    lines = (tiny_dit.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    written = {key for line in lines for key in json.loads(line)}
+    of_metrics = {column.name for column in tiny_dit.evaluator.columns()}
+    own = {key for key in written if not {key, key.removesuffix("_hits"), key.removesuffix("_trials")} & of_metrics}
+    assert {"step", "loss", "trials", "loss_train", "samples", "weights", "link"} <= own
+    assert [name for name in {*own, *KINDS} if name_problem(name, {}) is None] == []
 
 
 def test_unknown_metric_names_the_known_ones(tiny_gpt: Run) -> None:

@@ -12,6 +12,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import RunDirectory, files
 from twoclocks.store.checksums import decode_document, encode_document, encode_line
 from twoclocks.store.files import DiskError, write_atomic
+from twoclocks.store.run_directory import Snapshot
 
 
 def make(path: Path) -> RunDirectory:
@@ -26,6 +27,40 @@ def test_metrics_round_trip_with_nan_and_a_torn_tail(tmp_path: Path) -> None:
         stream.write('{"step": 3, "x"')  # a crash in the middle of a line
     rows = list(run.metrics())
     assert [row["step"] for row in rows] == [1, 2] and math.isnan(rows[0]["y"]) and rows[1]["y"] == 3.0
+
+
+def test_a_snapshot_stays_as_it_was_when_the_run_finishes(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    run.append_metrics({"step": 1, "x": 0.25})
+    run.set_status("running")
+    before = Snapshot(run.path)
+    assert [row["step"] for row in before.metrics()] == [1]
+    run.append_metrics({"step": 2, "x": 0.5})
+    run.finish()
+    assert [row["step"] for row in before.metrics()] == [1] and before.status()["status"] == "running"
+    after = Snapshot(run.path)
+    assert [row["step"] for row in after.metrics()] == [1, 2] and after.status()["status"] == "finished"
+
+
+@pytest.mark.parametrize("kind", [RunDirectory, Snapshot])
+def test_a_run_that_finishes_while_its_rows_are_read_is_not_damaged(
+    kind: type[RunDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, read, rows_read = make(tmp_path), files.read, []
+    run.append_metrics({"step": 1, "x": 0.25})
+    run.set_status("running")
+
+    def read_then_finish(path: Path) -> bytes:
+        data = read(path)
+        if path.name == "metrics.jsonl" and not rows_read:
+            rows_read.append(path)
+            run.append_metrics({"step": 2, "x": 0.5})
+            run.finish()
+        return data
+
+    monkeypatch.setattr(files, "read", read_then_finish)
+    assert [row["step"] for row in kind(run.path).metrics()] == [1] and rows_read
+    assert run.finished
 
 
 def test_a_step_never_appears_twice(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -39,6 +40,33 @@ def trained(threads: int, batch: int, steps: int = 5) -> tuple[torch.Tensor, flo
 def test_shared_steps_are_the_plain_steps_up_to_rounding(threads: int, batch: int) -> None:
     (plain, loss), (shared, loss_shared) = trained(1, batch), trained(threads, batch)
     assert torch.allclose(shared, plain, atol=2e-5) and loss_shared == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_thread_finishes_the_gradients_of_its_own_form(threads: int) -> None:
+    finished: list[bool] = []
+
+    class Form:
+        """The textbook forward pass, which records whether each backward pass was over when it was finished."""
+
+        def __call__(self, network: models.Network, *inputs: Any, **named: Any) -> torch.Tensor:
+            self.network = network
+            out: torch.Tensor = network.forward(*inputs, **named)
+            return out
+
+        def finish_gradients(self) -> None:
+            finished.append(all(parameter.grad is not None for parameter in self.network.parameters()))
+
+        def weights_changed(self) -> None:
+            raise AssertionError("only the optimizer changes the weights")
+
+    settings = TrainingSettings(steps=1, batch=8)
+    network = models.create("dit", width=16, depth=1, heads=2).build(tuple(DATA.shape[1:]), 2)
+    network.fused = Form()
+    optimizer = make_optimizer(network, settings)
+    step = make_step(network, optimizer, objectives.EDM(), DATA, settings, LoopState(), ThreadPool(threads))
+    step()
+    assert finished == [True] * threads
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -124,5 +152,5 @@ def test_a_guarded_network_is_the_network() -> None:
     network = models.create("gpt", width=16, depth=1, heads=1).build((4,), 2)
     guarded = ThreadPool(2).guarded(network)
     tokens = torch.zeros(1, 4, dtype=torch.int64)
-    assert torch.equal(guarded(tokens), network(tokens))
+    assert torch.equal(guarded(tokens), network(tokens)) and torch.equal(guarded(tokens=tokens), network(tokens))
     assert len(guarded.new_cache().entries) == 1

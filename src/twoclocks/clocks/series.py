@@ -79,7 +79,11 @@ class Series:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Row], columns: SeriesColumns) -> Series:
-        """The counts of stored rows, of any format. Pieces of one sample are not independent: they are one trial."""
-        kinds = {kind: name for kind, name in columns.parts.items() if rows and is_stored(rows[0], name)}
-        parts = {kind: [scaled_hits(row, name) for row in rows] for kind, name in kinds.items()}
-        return replace(cls.from_looks([Look.from_row(row, columns) for row in rows]), parts=parts)
+        """The counts of stored rows, of any format; a kind of pieces that some row lacks is left out.
+
+        Pieces of one sample are not independent: they are one trial.
+        """
+        parts = columns.parts if rows else {}
+        kinds = {kind: name for kind, name in parts.items() if all(is_stored(row, name) for row in rows)}
+        found = {kind: [scaled_hits(row, name) for row in rows] for kind, name in kinds.items()}
+        return replace(cls.from_looks([Look.from_row(row, columns) for row in rows]), parts=found)

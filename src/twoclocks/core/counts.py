@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from twoclocks.core.errors import UserError
+
 TRIALS = "trials"  # the number of samples of a row
 HITS_SUFFIX, TRIALS_SUFFIX = "_hits", "_trials"
+ROUNDING = 1e-6  # by which proportion times trials may miss an integer
 
 Row = Mapping[str, float]
 
@@ -26,14 +29,18 @@ def trials_key(name: str) -> str:
 
 
 def hits_of(row: Row, name: str) -> int:
-    """The hits of a proportion.
+    """The hits of a proportion; of a row of format 2, those of a proportion of samples, which alone can be derived.
 
     >>> hits_of({"trials": 8, "copied_hits": 3}, "copied"), hits_of({"trials": 8, "copied": 0.375}, "copied")
     (3, 3)
     """
     if hits_key(name) in row:
         return int(row[hits_key(name)])
-    return round(row[name] * row[TRIALS])  # a row of format 2
+    hits = row[name] * row[TRIALS]  # a row of format 2
+    if not (math.isfinite(hits) and abs(hits - round(hits)) <= ROUNDING):
+        share = f"{row[name]:.6g} of {row[TRIALS]:g} samples, which is no count"
+        raise UserError(f"column {name!r} is {share}; read the value itself, not its hits")
+    return round(hits)
 
 
 def trials_of(row: Row, name: str) -> int:

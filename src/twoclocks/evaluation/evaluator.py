@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from twoclocks.core.counts import TRIALS, hits_key, trials_key, values_of
+from twoclocks.core.errors import UserError
 from twoclocks.core.lazy import torch
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.copies import Copies
-from twoclocks.evaluation.metric import Column, Value, metrics_of
+from twoclocks.evaluation.metric import Column, Value, columns_by_metric, metrics_of
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
@@ -32,6 +33,7 @@ class Evaluator:
     def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings, holdout: Tensor | None = None) -> None:
         self.reference = Reference(rule, train, settings, holdout)
         self.metrics = metrics_of(self.reference)
+        self.described = columns_by_metric(self.metrics)
 
     @property
     def train(self) -> Tensor:
@@ -73,14 +75,18 @@ class Evaluator:
         """The numbers as a run stores them: of proportions the integer hits and trials (``twoclocks.core.counts``)."""
         samples = self.checked(decoded)
         row: dict[str, Tensor | int] = {TRIALS: len(samples)}
-        for metric in self.metrics:
-            for name, value in metric(samples).items():
+        for metric, columns in self.described:
+            values = metric(samples)
+            if unknown := sorted(values.keys() - {column.name for column in columns}):
+                fix = "describe it in columns(), or return only columns that are described there"
+                raise UserError(f"metric {metric.name!r}: returns a value for {unknown[0]!r}; {fix}")
+            for name, value in values.items():
                 row |= stored_form(name, value)
         return fetched(row)
 
     def columns(self) -> list[Column]:
         """Meaning and chance levels of every column that ``__call__`` returns, besides ``trials``."""
-        return [column for metric in self.metrics for column in metric.columns()]
+        return [column for _, columns in self.described for column in columns]
 
 
 def stored_form(name: str, value: Value) -> dict[str, Tensor | int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
+from twoclocks.core.counts import HITS_SUFFIX, TRIALS, TRIALS_SUFFIX
+from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
 from twoclocks.evaluation.samples import Reference, Samples
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Direction = Literal["higher is better", "lower is better", "higher is copying", "neither"]
+
+# Keys of stored rows that a run writes itself: its step and losses, SHA-256 of artifacts, the link to earlier rows.
+RUN_COLUMNS = frozenset({"step", "loss", TRIALS, "samples", "weights", "link"})
+LOSSES = "loss_"  # how the names of the losses begin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,31 @@ def metrics_of(reference: Reference) -> list[Metric]:
     """Every registered metric, prepared for a rule and its training set, in the order of tables."""
     chosen = sorted(METRICS.items(), key=lambda item: (item[1].place, item[0]))
     return [metric(reference) for _, metric in chosen]
+
+
+def columns_by_metric(metrics: Iterable[Metric]) -> list[tuple[Metric, list[Column]]]:
+    """Each metric with its columns; UserError where a column's name is not free: one value would replace another."""
+    taken: dict[str, str] = {}
+    found = []
+    for metric in metrics:
+        columns = metric.columns()
+        for column in columns:
+            if problem := name_problem(column.name, taken):
+                raise UserError(f"metric {metric.name!r}: column {column.name!r} {problem}; choose another name")
+            taken[column.name] = metric.name
+        found.append((metric, columns))
+    return found
+
+
+def name_problem(name: str, taken: Mapping[str, str]) -> str | None:
+    """Why a metric's column cannot have this name, or None; ``taken`` has the metric of each column that exists."""
+    if not name:
+        return "has no name"
+    if name in RUN_COLUMNS or name.startswith(LOSSES):
+        return "has a name that every run uses for its own values"
+    if name.endswith((HITS_SUFFIX, TRIALS_SUFFIX)):
+        return "has the ending of stored counts"
+    return f"is already a column of the metric {taken[name]!r}" if name in taken else None
 
 
 def proportion(flags: Tensor) -> Count:

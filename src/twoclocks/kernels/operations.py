@@ -47,8 +47,8 @@ class TritonForm:
     def flat(self) -> Flat:
         return self.operations.flat
 
-    def __call__(self, network: Network, *inputs: Any) -> Tensor:
-        return self.forward(network, self.operations, *inputs)
+    def __call__(self, network: Network, *inputs: Any, **named: Any) -> Tensor:
+        return self.forward(network, self.operations, *inputs, **named)
 
     def finish_gradients(self) -> None:
         self.operations.join()

@@ -55,13 +55,13 @@ def fusions() -> dict[type[Network], Fusion]:
 
 
 def make_form(
-    network: Network, precision: Literal["float32", "tf32", "bfloat16"], on_gpu: bool, fused: bool
+    network: Network, precision: Literal["float32", "tf32", "bfloat16"], on_gpu: bool, fused: bool, optimizer: str
 ) -> FusedForm | None:
-    """How the network's forward pass is computed; None: as the textbook does."""
+    """How the network's forward pass is computed; None: as the textbook does. ``optimizer`` is its name."""
     if precision != "bfloat16":
         return None
-    # The fused optimizer has one rate for all parameters.
-    if not (fused and on_gpu) or network.learning_rates("adam"):
+    # The fused optimizers have one rate for all parameters.
+    if not (fused and on_gpu) or network.learning_rates(optimizer):
         return MixedForm()
     try:
         known = fusions()
@@ -78,10 +78,10 @@ def make_form(
 class MixedForm:
     """The textbook forward pass under PyTorch's autocast: large products in bfloat16, weights and sums in float32."""
 
-    def __call__(self, network: Network, *inputs: Any) -> Tensor:
+    def __call__(self, network: Network, *inputs: Any, **named: Any) -> Tensor:
         device = next(network.parameters()).device.type
         with torch.autocast(device, torch.bfloat16):
-            out: Tensor = network.forward(*inputs)
+            out: Tensor = network.forward(*inputs, **named)
         return out
 
     def finish_gradients(self) -> None:

@@ -18,8 +18,8 @@ from twoclocks.core.registry import Registry
 class FusedForm(Protocol):
     """A faster way to compute what a network's ``forward`` computes; made by ``kernels/`` for one network."""
 
-    def __call__(self, network: Any, *inputs: Any) -> Tensor:
-        """The result of ``network.forward(*inputs)``, up to rounding."""
+    def __call__(self, network: Any, *inputs: Any, **named: Any) -> Tensor:
+        """The result of ``network.forward(*inputs, **named)``, up to rounding."""
 
     def finish_gradients(self) -> None:
         """Complete the gradients of the last backward pass; called before they are read."""
@@ -37,8 +37,8 @@ class Network(nn.Module):
 
     fused: FusedForm | None = None  # replaces ``forward`` while it is set
 
-    def __call__(self, *inputs: Any) -> Any:
-        return super().__call__(*inputs) if self.fused is None else self.fused(self, *inputs)
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        return super().__call__(*inputs, **named) if self.fused is None else self.fused(self, *inputs, **named)
 
     def new_cache(self) -> Any | None:
         """An empty cache to pass as the second input when tokens come one by one; None: the network has none."""

@@ -217,5 +217,9 @@ class Experiment:
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),
-            "metrics": [asdict(column) for column in self.evaluator.columns()],
+            "metrics": self.described_columns(),
         }
+
+    def described_columns(self) -> list[dict[str, Any]]:
+        """Meaning and chance levels of the metrics' columns, as the manifest holds them."""
+        return [asdict(column) for column in self.evaluator.columns()]

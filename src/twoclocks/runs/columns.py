@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from twoclocks.clocks.series import SeriesColumns
 from twoclocks.evaluation.pieces import PartAccuracy
-from twoclocks.evaluation.whole_samples import SampleAccuracy, SampleMemorization, ValidNew
+from twoclocks.evaluation.quantization import Invalid
+from twoclocks.evaluation.whole_samples import HoldoutMemorization, SampleAccuracy, SampleMemorization, ValidNew
 
 STEP = "step"
 LOSS = "loss"  # mean of the training loss since the last evaluation
@@ -22,6 +23,14 @@ LOSS_GAP_ERROR = loss_column("gap_error")  # standard error of held-out minus tr
 
 # What a table of many runs shows of the last evaluation of each.
 SUMMARY = (SampleAccuracy.name, SampleMemorization.name, ValidNew.name, LOSS, LOSS_TRAIN, LOSS_HELD_OUT, LOSS_CUBE)
+
+
+WHOLE_SAMPLES = {SampleAccuracy.name, SampleMemorization.name, ValidNew.name, HoldoutMemorization.name}
+
+
+def counts_samples(name: str) -> bool:
+    """Whether a column of format 2 is a proportion of samples; its rows do not say of what they hold proportions."""
+    return name in WHOLE_SAMPLES or name.startswith(f"{Invalid.name}_")
 
 
 def clock_columns(part_kinds: Iterable[str]) -> SeriesColumns:

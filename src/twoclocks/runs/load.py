@@ -17,7 +17,7 @@ from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.cached import cached
 from twoclocks.core.config import build
-from twoclocks.core.counts import hits_of, values_of
+from twoclocks.core.counts import hits_key, hits_of, values_of
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.plugins import missing_imports, needs_imports
 from twoclocks.data.encodings import Decoded
@@ -25,7 +25,7 @@ from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.metric import Column
 from twoclocks.evaluation.samples import Outcome
-from twoclocks.runs.columns import clock_columns
+from twoclocks.runs.columns import clock_columns, counts_samples
 from twoclocks.store.run_directory import RunDirectory, Snapshot
 
 if TYPE_CHECKING:  # it imports torch, and the clocks can be read without it
@@ -104,13 +104,21 @@ class Run:
         return found
 
     def metrics(self) -> Columns:
-        """Columns over the evaluations: ``step``, ``loss``, one per metric; proportions as floats."""
+        """Columns over the evaluations: ``step``, ``loss``, one per metric; proportions as floats.
+
+        A column that some evaluations lack, such as one of a metric that was added later, is NaN there.
+        """
         rows = [values_of(row) for row in self.rows()]
-        return {key: np.array([row.get(key, np.nan) for row in rows], dtype=np.float64) for key in rows[0]}
+        keys = dict.fromkeys(key for row in rows for key in row)
+        return {key: np.array([row.get(key, np.nan) for row in rows], dtype=np.float64) for key in keys}
 
     def hits(self, name: str) -> list[int]:
-        """The hits of a proportion at every evaluation."""
-        return [hits_of(row, name) for row in self.rows()]
+        """The hits of a proportion at every evaluation, out of samples or, for pieces, out of pieces."""
+        rows, column = self.rows(), self.metric(name).name
+        if not all(hits_key(column) in row or (column in row and counts_samples(column)) for row in rows):
+            fix = f"read its values as metrics()[{column!r}]"
+            raise UserError(f"{self.path}: column {column!r} has evaluations with no hits; {fix}")
+        return [hits_of(row, column) for row in rows]
 
     def timings(self) -> Columns:
         """Columns ``step``, ``seconds`` since the start and ``evaluation_seconds``, which depend on the machine."""

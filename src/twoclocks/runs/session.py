@@ -102,10 +102,11 @@ class Session:
 
     def resume(self) -> None:
         """Load the last intact checkpoint, or begin at step 0 where there is none."""
+        columns = self.columns_of_all_attempts()
         found = self.directory.last_good()
         known = self.directory.checkpoint_steps()
         self.directory.rewind(found)
-        self.directory.upgrade()
+        self.directory.upgrade(metrics=columns)
         if found is not None:
             try:
                 self.experiment.load_state(found.step, self.directory.journal.last_step, found.tensors)
@@ -127,6 +128,20 @@ class Session:
         self.monitor = make_monitor(self.experiment)
         for row in self.directory.metrics():
             self.show_monitor(row)
+
+    def columns_of_all_attempts(self) -> list[dict[str, Any]]:
+        """The columns that the manifest describes, then those of metrics that were added since; none may be gone."""
+        before, here = self.directory.manifest()["metrics"], self.experiment.described_columns()
+        old, new = ([column["name"] for column in columns] for columns in (before, here))
+        path = self.directory.path
+        if gone := [name for name in old if name not in new]:
+            fix = "import or install what registers it (--import), or choose another --out"
+            raise UserError(f"{path}: has the column {gone[0]}, which no registered metric computes now; {fix}")
+        added = [column for column in here if column["name"] not in old]
+        if added:
+            names = ", ".join(column["name"] for column in added)
+            log.warning(f"{path}: gets new columns, which its earlier evaluations lack: {names}")
+        return [*before, *added]
 
     def show_monitor(self, row: Row) -> None:
         """Give the monitor the counts of an evaluation; it decides when it is asked."""

@@ -1,6 +1,6 @@
 """A run on disk: its settings, measurements, checkpoints and samples.
 
-manifest.json                       settings, versions, device, chance levels; written once
+manifest.json                       settings, versions, device, chance levels; written once, or when columns are added
 status.json                         running, finished, interrupted, …; which process wrote, and when
 metrics.jsonl                       one row per evaluation, a function of the settings alone
 timings.jsonl                       how long the evaluations took, a property of the machine
@@ -102,11 +102,12 @@ class RunDirectory:
             fix = "restore it, or remove the folder and run again"
             raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
 
-    def upgrade(self) -> None:
-        """Let the manifest say the current format, before rows are appended that an earlier version cannot read."""
+    def upgrade(self, **entries: Any) -> None:
+        """Let the manifest say the current format and these entries, before rows are appended that need them."""
         manifest = self.manifest()
-        if manifest["format"] != FORMAT:
-            files.write_atomic(self.path / "manifest.json", encode_document({**manifest, "format": FORMAT}))
+        upgraded = {**manifest, **entries, "format": FORMAT}
+        if upgraded != manifest:
+            files.write_atomic(self.path / "manifest.json", encode_document(upgraded))
 
     def status(self) -> dict[str, Any]:
         """The status; where it is damaged the run counts as unfinished."""
@@ -148,7 +149,8 @@ class RunDirectory:
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """The stored rows in order; a last line that a crash cut short is left out."""
-        entries, status = self.journal.sound(), self.status()
+        status = self.status()  # before the rows: a run that finishes meanwhile has more rows than are read here
+        entries = self.journal.sound()
         if status["status"] == "finished" and status.get("link") != self.journal.link_of(entries):
             ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
             raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them again")
@@ -213,10 +215,18 @@ class RunDirectory:
 
 
 class Snapshot(RunDirectory):
-    """A run directory that is only read; its rows are read at the first use and never again."""
+    """A run directory that is only read; its status and its rows are read at the first use and never again."""
+
+    @cached_property
+    def first_status(self) -> dict[str, Any]:
+        return super().status()
+
+    def status(self) -> dict[str, Any]:
+        return dict(self.first_status)
 
     @cached_property
     def journal(self) -> Journal:
+        self.status()  # before the rows: a status of later could speak of rows that are not among them
         return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"])
 
 

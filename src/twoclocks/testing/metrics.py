@@ -11,7 +11,7 @@ import torch
 from twoclocks.core.counts import HITS_SUFFIX, TRIALS, TRIALS_SUFFIX, values_of
 from twoclocks.data.sets import cube_set, holdout_set, training_set
 from twoclocks.evaluation.evaluator import fetched, stored_form
-from twoclocks.evaluation.metric import METRICS, Column, Direction, Metric
+from twoclocks.evaluation.metric import METRICS, Column, Direction, Metric, metrics_of, name_problem
 from twoclocks.evaluation.samples import Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.rules.base import Rule
@@ -20,7 +20,6 @@ EVALUATIONS, SAMPLES = 24, 256  # on which a chance level is compared with what 
 ERRORS = 5.0  # standard errors by which they may differ
 ROUGH = 0.01  # and this much besides: chance levels may themselves be estimates, or hold for many samples only
 ORDERS = 8  # in which the samples are shown
-RESERVED = {"step", "loss", TRIALS}  # columns that a run adds itself
 
 
 def check_metric(metric: type[Metric], rule: Rule, n: int = 16) -> None:
@@ -32,19 +31,21 @@ def check_metric(metric: type[Metric], rule: Rule, n: int = 16) -> None:
     train = training_set(rule, n, seed=0)
     reference = Reference(rule, train, EvaluationSettings(samples=SAMPLES), holdout_set(rule, train))
     made = metric(reference)
+    others = [other for other in metrics_of(reference) if type(other) is not metric]
+    taken = {column.name: other.name for other in others for column in other.columns()}
+    for column in made.columns():
+        check_words(column, taken)
+        taken[column.name] = metric.name
     columns = {column.name: column for column in made.columns()}
-    for column in columns.values():
-        check_words(column)
-    assert len(columns) == len(made.columns()), "two columns have one name"
     check_values(made, columns)
     check_chances(made, columns)
 
 
-def check_words(column: Column) -> None:
-    """Name, meaning and direction are there; chance levels are numbers."""
+def check_words(column: Column, taken: Mapping[str, str]) -> None:
+    """Its name is free, meaning and direction are there, chance levels are numbers; ``taken`` as ``name_problem``."""
     name = column.name
-    assert name and name not in RESERVED, f"column {name!r}: choose another name"
-    assert not name.endswith((HITS_SUFFIX, TRIALS_SUFFIX)), f"column {name!r}: this ending is that of stored counts"
+    problem = name_problem(name, taken)
+    assert problem is None, f"column {name!r} {problem}; choose another name"
     assert column.about.strip(), f"column {name!r}: about must say what it means"
     assert column.direction in get_args(Direction), f"column {name!r}: direction must be one of {get_args(Direction)}"
     for chance in (column.chance_rule, column.chance_cube):

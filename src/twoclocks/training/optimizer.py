@@ -17,7 +17,8 @@ from twoclocks.training.loop import OptimizerName, TrainingSettings
 
 def use_kernels(network: Network, objective: Objective, settings: TrainingSettings) -> Objective:
     """Give the network the form that the settings ask for; return the objective in the form that goes with it."""
-    network.fused = make_form(network, settings.precision, settings.on_gpu, settings.kernels == "fused")
+    fused = settings.kernels == "fused"
+    network.fused = make_form(network, settings.precision, settings.on_gpu, fused, settings.optimizer)
     if not isinstance(network.fused, FlatForm):
         return objective
     from twoclocks.kernels.fused_edm import fused_objective  # which needs Triton

@@ -71,10 +71,10 @@ class Guarded:
     def __init__(self, network: Network, stopped: threading.Event) -> None:
         self.network, self.stopped = network, stopped
 
-    def __call__(self, *given: Any) -> Tensor:
+    def __call__(self, *inputs: Any, **named: Any) -> Tensor:
         if self.stopped.is_set():
             raise CancelledError
-        result: Tensor = self.network(*given)
+        result: Tensor = self.network(*inputs, **named)
         return result
 
     def new_cache(self) -> Any | None:
