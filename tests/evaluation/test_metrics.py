@@ -214,6 +214,14 @@ def test_hits_of_an_old_row_are_refused_where_its_value_is_no_count_of_samples(v
         hits_of({"trials": 8, "x": value}, "x")
 
 
+def test_copies_of_held_out_samples_are_counted_apart_from_copies_of_training_samples() -> None:
+    holdout = holdout_set(RULE, TRAIN)
+    assert holdout is not None
+    evaluator = Evaluator(RULE, TRAIN, EvaluationSettings(), holdout)
+    row = evaluator.row(decoded(torch.cat([holdout[:5], TRAIN[:3]])))
+    assert (row["holdout_memorization_hits"], row["sample_memorization_hits"]) == (5, 3)
+
+
 def test_columns_of_whole_samples_say_in_which_direction_they_are_good() -> None:
     evaluator = Evaluator(RULE, TRAIN, EvaluationSettings(), holdout_set(RULE, TRAIN))
     directions = {column.name: column.direction for column in evaluator.columns()}

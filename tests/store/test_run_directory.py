@@ -33,11 +33,13 @@ def test_a_snapshot_stays_as_it_was_when_the_run_finishes(tmp_path: Path) -> Non
     run = make(tmp_path)
     run.append_metrics({"step": 1, "x": 0.25})
     run.set_status("running")
-    before = Snapshot(run.path)
+    before, of_artifacts = Snapshot(run.path), Snapshot(run.path)
     assert [row["step"] for row in before.metrics()] == [1]
+    assert of_artifacts.artifact_steps("samples") == {}  # reads the rows too
     run.append_metrics({"step": 2, "x": 0.5})
     run.finish()
     assert [row["step"] for row in before.metrics()] == [1] and before.status()["status"] == "running"
+    assert [row["step"] for row in of_artifacts.metrics()] == [1]
     after = Snapshot(run.path)
     assert [row["step"] for row in after.metrics()] == [1, 2] and after.status()["status"] == "finished"
 
