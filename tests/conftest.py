@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ if not torch.cuda.is_available():
 os.environ.setdefault("TWOCLOCKS_CACHE", "0")  # also in subprocesses: tests neither read nor fill the user's cache
 
 from twoclocks.runs import Run, load_settings, run
+from twoclocks.sweeps.local import LocalPool
 
 TINY = {
     "rule": {"length": 8, "group": 2},
@@ -61,3 +64,35 @@ def unspoken() -> Iterator[None]:
     yield
     log.handlers, log.propagate = before[1:]
     log.setLevel(before[0])
+
+
+IDLE: list[subprocess.Popen[bytes]] = []  # servers whose last pool was closed with nothing left to run
+
+
+@pytest.fixture(scope="session")
+def no_server_is_left_behind() -> Iterator[None]:
+    yield
+    for server in IDLE:
+        server.kill()
+        server.communicate()
+
+
+@pytest.fixture
+def warm_server(monkeypatch: pytest.MonkeyPatch, no_server_is_left_behind: None) -> None:
+    """Sweeps of one test process share a fork server: starting one means importing torch, which takes seconds."""
+    send, close = LocalPool.send, LocalPool.close
+
+    def send_to_idle_server(self: LocalPool, message: dict[str, Any]) -> None:
+        if self.server is None and IDLE:
+            self.server = IDLE.pop()
+        send(self, message)
+
+    def close_or_keep_server(self: LocalPool) -> None:
+        if self.running or self.server is None or self.server.poll() is not None:
+            close(self)
+        else:
+            IDLE.append(self.server)
+            self.server = None
+
+    monkeypatch.setattr(LocalPool, "send", send_to_idle_server)
+    monkeypatch.setattr(LocalPool, "close", close_or_keep_server)

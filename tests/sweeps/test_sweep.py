@@ -26,6 +26,7 @@ from twoclocks.sweeps.coordinator import Dispatch
 from twoclocks.sweeps.executors import Executor, JobResult, executor_of
 from twoclocks.sweeps.table import with_one_type, write_table
 
+pytestmark = pytest.mark.usefixtures("warm_server")
 LOCAL = EXECUTORS.create("local", workers=2)
 
 
