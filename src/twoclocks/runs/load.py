@@ -17,7 +17,7 @@ from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.cached import cached
 from twoclocks.core.config import build
-from twoclocks.core.counts import hits_key, hits_of, values_of
+from twoclocks.core.counts import hits_key, hits_of, is_stored, values_of
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.plugins import missing_imports, needs_imports
 from twoclocks.data.encodings import Decoded
@@ -114,11 +114,13 @@ class Run:
 
     def hits(self, name: str) -> list[int]:
         """The hits of a proportion at every evaluation, out of samples or, for pieces, out of pieces."""
-        rows, column = self.rows(), self.metric(name).name
-        if not all(hits_key(column) in row or (column in row and counts_samples(column)) for row in rows):
-            fix = f"read its values as metrics()[{column!r}]"
-            raise UserError(f"{self.path}: column {column!r} has evaluations with no hits; {fix}")
-        return [hits_of(row, column) for row in rows]
+        rows = self.rows()
+        if not any(is_stored(row, name) for row in rows):
+            raise UnknownNameError("metric", name, self.metrics())
+        if not all(hits_key(name) in row or (name in row and counts_samples(name)) for row in rows):
+            fix = f"read its values as metrics()[{name!r}]"
+            raise UserError(f"{self.path}: column {name!r} has evaluations with no hits; {fix}")
+        return [hits_of(row, name) for row in rows]
 
     def timings(self) -> Columns:
         """Columns ``step``, ``seconds`` since the start and ``evaluation_seconds``, which depend on the machine."""
