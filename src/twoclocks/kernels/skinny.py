@@ -21,7 +21,7 @@ def expand(narrow: Tensor, weight: Tensor, bias: Tensor | None, positions: Tenso
     out = torch.empty(rows, width, dtype=dtype, device=narrow.device)
     channels = 0 if narrow.dim() == 1 else narrow.shape[1]
     cycle = len(positions) if positions is not None else 1
-    _thin_expand[(triton.cdiv(rows, ROWS),)](
+    _skinny_expand[(triton.cdiv(rows, ROWS),)](
         narrow, weight, bias, positions, out, rows, width, cycle, *weight.stride(), CHANNELS=channels, ROWS=ROWS,
         WIDTH=triton.next_power_of_2(width), TOKENS=narrow.dim() == 1, num_warps=4,
     )  # fmt: skip
@@ -32,7 +32,7 @@ def reduce(wide: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """wide (rows, width) · weightᵀ (width, c) + bias (c,), in float32."""
     rows, width = wide.shape
     out = torch.empty(rows, len(weight), dtype=torch.float32, device=wide.device)
-    _thin_reduce[(triton.cdiv(rows, ROWS),)](
+    _skinny_reduce[(triton.cdiv(rows, ROWS),)](
         wide,
         weight,
         bias,
@@ -48,11 +48,11 @@ def reduce(wide: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def outer(narrow: Tensor, wide: Tensor, columns: int) -> Tensor:
-    """thinᵀ · wide, and below it the sum of wide over rows: (c + 1, width); for tokens, c = ``columns``."""
+    """narrowᵀ · wide, and below it the sum of wide over rows: (c + 1, width); for tokens, c = ``columns``."""
     rows, width = wide.shape
     pieces = triton.cdiv(rows, ROWS * PASSES)
     out = torch.empty(pieces, columns + 1, width, dtype=torch.float32, device=wide.device)
-    _thin_outer[(pieces, columns + 1)](
+    _skinny_outer[(pieces, columns + 1)](
         narrow, wide, out, rows, width, columns, ROWS=ROWS, PASSES=PASSES, WIDTH=triton.next_power_of_2(width),
         TOKENS=narrow.dim() == 1, num_warps=4,
     )  # fmt: skip
@@ -60,7 +60,7 @@ def outer(narrow: Tensor, wide: Tensor, columns: int) -> Tensor:
 
 
 @triton.jit
-def _thin_expand(
+def _skinny_expand(
     narrow, weight, bias, positions, out, rows, width, cycle, channel_stride, feature_stride,
     CHANNELS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr,
 ):  # fmt: skip
@@ -84,7 +84,9 @@ def _thin_expand(
 
 
 @triton.jit
-def _thin_reduce(wide, weight, bias, out, rows, width, COLUMNS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+def _skinny_reduce(
+    wide, weight, bias, out, rows, width, COLUMNS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr
+):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)[None, :]
     here = (row[:, None] < rows) & (column < width)
@@ -98,7 +100,7 @@ def _thin_reduce(wide, weight, bias, out, rows, width, COLUMNS: tl.constexpr, RO
 
 
 @triton.jit
-def _thin_outer(
+def _skinny_outer(
     narrow, wide, out, rows, width, columns,
     ROWS: tl.constexpr, PASSES: tl.constexpr, WIDTH: tl.constexpr, TOKENS: tl.constexpr,
 ):  # fmt: skip
