@@ -183,6 +183,9 @@ def test_phases_are_those_of_both() -> None:
     assert shared_times([one, other]) == SharedTimes((30, 80), 30, 80, 200)
     assert shared_times([one, clocks((15, 30), (80, math.inf))]) == SharedTimes((30, 100), 30, 100, math.inf)
     assert shared_times([one, clocks((100, 200), (10, 20))]) == SharedTimes(None, 200, 10, 200)
+    suspected = Clocks(one.rule, Onset(60, math.inf, "right-censored", suspected=(60, 70)))
+    assert shared_times([one, suspected]).window == (one.rule.upper, 60)  # not to the end of the other's window
+    assert shared_times([one, suspected]).before == 60
     assert shared_times([None, None]) == SharedTimes(None, 0, math.inf, math.inf)
 
 

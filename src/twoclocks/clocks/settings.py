@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from twoclocks.clocks.change_point import change_point
+from twoclocks.clocks.change_point import change_point, no_change
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
 from twoclocks.clocks.series import Series
@@ -72,7 +72,6 @@ class ClockSettings(Settings):
         rule, confidence = f"above {self.rule_threshold:g}", self.confidence or PLAIN
         copies = f"{series.copies} above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
         valid, parts = series.valid, series.parts or {}
-        counted = {"rule": valid, "memory": series.copied}
         return Clocks(
             rule=NO_RULE if valid is None else self.rate_onset(series, valid, self.rule_threshold, f"valid {rule}"),
             memory=self.rate_onset(series, series.copied, self.memory_level(copy_chance), copies),
@@ -81,11 +80,7 @@ class ClockSettings(Settings):
                 kind: self.rate_onset(series, hits, self.rule_threshold, f"valid {kind}s {rule}")
                 for kind, hits in parts.items()
             },
-            changes={
-                name: change_point(series.steps, hits, series.trials, confidence, name)
-                for name, hits in counted.items()
-                if changes and hits is not None
-            },
+            changes=change_points(series, confidence) if changes else {},
         )
 
     def rate_onset(self, series: Series, hits: Numbers, threshold: float, what: str) -> Onset:
@@ -101,3 +96,16 @@ class ClockSettings(Settings):
             return gap_onset(series.steps, series.gaps, np.zeros(len(series.gaps)), self.gap_threshold, self.sustain, 0)
         how = self.gap_threshold, self.sustain, self.confidence
         return gap_onset(series.steps, series.gaps, series.gap_errors, *how)
+
+
+def change_points(series: Series, confidence: float) -> dict[str, Onset]:
+    """When the rates of valid samples and of copies first rise; copies are counted among the valid samples.
+
+    Otherwise copies that come by chance with the rule would look like copying.
+    """
+    step, copied, valid = series.copies_among_valid()
+    if series.valid is None:
+        return {"memory": change_point(step, copied, valid, confidence, "memory")}
+    what = "memory among valid samples"
+    memory = change_point(step, copied, valid, confidence, what) if len(step) > 1 else no_change(confidence, what)
+    return {"rule": change_point(series.steps, series.valid, series.trials, confidence, "rule"), "memory": memory}

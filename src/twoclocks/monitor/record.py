@@ -35,19 +35,23 @@ class Record:
     def add(self, look: Look) -> None:
         """Check a look and append it, with Python's own integers and floats."""
         self.check_step(look.step)
-        counts = look.copied, look.trials, look.valid or 0
+        counts = look.copied, look.trials, look.valid or 0, look.copied_valid or 0
         if not all(isinstance(count, int | np.integer) for count in counts):
             raise UserError(f"look: {look} is not allowed; counts must be integers")
         if look.trials < 1 or not all(0 <= count <= look.trials for count in counts):
             raise UserError(f"look: {look} is not allowed; counts must lie between 0 and trials, which is at least 1")
         if self.with_rule and look.valid is None:
             raise UserError("look: valid is missing, and there is a rule; give how many samples obey it")
+        if look.copied_valid is not None and look.copied_valid > min(look.copied, look.valid or 0):
+            raise UserError(f"look: {look} is not allowed; copied_valid counts samples that are both copied and valid")
         self.check_gap(look)
         integers = (
             None if value is None else int(value) for value in (look.step, look.copied, look.trials, look.valid)
         )
+        both = None if look.copied_valid is None else int(look.copied_valid)
         losses = (None if value is None else float(value) for value in (look.gap, look.gap_error))
-        self.looks.append(Look(*integers, *losses))  # type: ignore[arg-type]
+        counted = Look(*integers, *losses)  # type: ignore[arg-type]
+        self.looks.append(replace(counted, copied_valid=both))
 
     def check_gap(self, look: Look) -> None:
         """Raise UserError if the gap is not finite, or given at some looks only."""

@@ -180,11 +180,38 @@ def verdict_sentence(one: Chapter) -> str:
         until = "to the end of the run" if end == float("inf") else f"to step {end:,.0f}"
         new = one.curves.new_in_window
         share = "" if new is None else f" In it, {new:.0%} of the samples are valid and new."
-        return f"{title}: the window is open from step {begin:,.0f} {until}.{share}"
+        return f"{title}: the window is open from step {begin:,.0f} {until}.{share}{excursion_sentence(clocks)}"
+    if clocks.suspected is not None:
+        return f"{title}: {suspicion_sentence(one.curves)}{excursion_sentence(clocks)}"
     if clocks.verdict == "empty":
         late = " Samples became valid later, as copies: that is no rule learned." if clocks.learned_by_memory else ""
         return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned.{late}"
-    return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
+    order = f"The rule: {clocks.rule}; copies: {clocks.memory}."
+    return f"{title}: the window is unknown. {order}{excursion_sentence(clocks)}"
+
+
+def suspicion_sentence(curves: CurvesInfo) -> str:
+    """That copying is suspected, why it is not confirmed, and which window is left before it."""
+    clocks = curves.clocks
+    said = (
+        f"copying is suspected since step {clocks.suspected:,.0f}, but not confirmed: the copy rate rose above its "
+        "threshold, but not in enough evaluations in a row. Train longer, or evaluate again."
+    )
+    if clocks.window is None:
+        return said if not clocks.rule.seen else f"{said} The rule ({clocks.rule}) was not learned before that."
+    begin, end = clocks.window
+    steps = f"from step {begin:,.0f} to step {end:,.0f}" if end > begin else f"at step {begin:,.0f}"
+    new = (
+        "" if curves.new_in_window is None else f"; there, {curves.new_in_window:.0%} of the samples are valid and new"
+    )
+    return f"{said} Before that, the window is open {steps}{new}."
+
+
+def excursion_sentence(clocks: Clocks) -> str:
+    """That copies rose above the threshold and fell again, as a sentence with a space before it; else empty."""
+    if clocks.excursion is None:
+        return ""
+    return f" At step {clocks.excursion:,.0f}, copies were above the threshold; later they were below it again."
 
 
 def confidence_words(chapters: Sequence[Chapter]) -> str:
