@@ -110,6 +110,7 @@ def test_cells_are_spread_over_gpus_and_see_one_each(monkeypatch: pytest.MonkeyP
     assert sent[-1]["environment"] == {"CUDA_VISIBLE_DEVICES": "5"}
 
 
+@pytest.mark.fresh
 def test_many_jobs_at_once_do_not_block(tmp_path: Path) -> None:
     """Jobs that fail at once fill the output pipe of the server while more jobs are written to it."""
     with LocalPool(capacity=350, devices=0) as pool:
