@@ -6,9 +6,11 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from warm import start_warm_server
 
 if not torch.cuda.is_available():
@@ -63,6 +65,20 @@ def unspoken() -> Iterator[None]:
     yield
     log.handlers, log.propagate = before[1:]
     log.setLevel(before[0])
+
+
+@pytest.fixture
+def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages with empty figures, which take most of a page's time: for tests of what else a command does."""
+    savefig = Figure.savefig
+
+    def save(self: Figure, target: Any, **options: Any) -> None:
+        if options.get("format") == "svg":
+            target.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
+        else:
+            savefig(self, target, **options)
+
+    monkeypatch.setattr(Figure, "savefig", save)
 
 
 @pytest.fixture(autouse=True)

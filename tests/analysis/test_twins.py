@@ -297,6 +297,7 @@ def test_the_command_and_the_page(
     assert twin_pairs([a, tiny_gpt, b]) == [(a, b)]
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_runs_can_be_named_from_inside(
     pairs: dict[str, tuple[Run, Run]], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
