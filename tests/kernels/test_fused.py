@@ -166,7 +166,7 @@ def test_corruption_is_the_textbooks() -> None:
 
 @cache  # the interpreter takes seconds, and two tests want the steps of which none is undone
 def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[Tensor, PlainStep]:
-    """Weights after three steps of a small network."""
+    """Weights after two steps of a small network."""
     preset = {"dit": "demo", "gpt": "demo-gpt"}[name]
     small = {"model": {"width": 16, "depth": 1, "heads": 1}, "training.batch": 2, "training.kernels": "plain"}
     short = {"rule.length": 8, "rule.group": 4, "data.n": 4, "clocks.memory_threshold": 0.3}
@@ -179,7 +179,7 @@ def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[T
     step = PlainStep(*parts, 3, made.loop.generator, made.loop.loss_sum)
     for _ in range(dry_runs):
         made.dry_run()
-    for number in range(3):
+    for number in range(2):
         if undo == number + 1:
             with undone(step):
                 step()
@@ -193,11 +193,11 @@ def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[T
 @pytest.mark.parametrize("name", ["dit", "gpt"])
 def test_fused_steps_are_plain_steps_also_after_a_dry_run(name: str) -> None:
     plain, _ = stepped(name, fused=False)
-    assert difference(stepped(name, fused=True, dry_runs=2)[0], plain) < 1e-4
+    assert difference(stepped(name, fused=True, dry_runs=1)[0], plain) < 1e-4
 
 
 @EXACTLY
-@pytest.mark.parametrize("undo", [1, 3])
+@pytest.mark.parametrize("undo", [1, 2])
 @pytest.mark.parametrize("fused", [True, False])
 def test_what_is_undone_leaves_no_trace(fused: bool, undo: int) -> None:
     """Before the first step, when there are no moments yet, and later."""
