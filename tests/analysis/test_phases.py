@@ -16,9 +16,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from twoclocks.analysis.phases import PhaseDiagram, earliest, natural, phase_diagram, phases_between
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
+from twoclocks.core.theme import COLOURS, themed_svg
 from twoclocks.report.page import Together, phase_chapter, render
 from twoclocks.report.phases import VERDICTS, draw_phases, draw_verdicts, words
-from twoclocks.report.theme import COLOURS, themed_svg
 from twoclocks.runs import Run, load_settings
 from twoclocks.testing.runs import write_run
 

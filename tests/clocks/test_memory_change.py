@@ -69,7 +69,7 @@ def test_near_copies_that_are_invalid_do_not_count() -> None:
 
 
 def test_a_record_keeps_the_copies_that_are_valid() -> None:
-    record = Record(with_rule=True)
+    record = Record(with_validity=True)
     record.add(Look(10, 3, 100, 50, copied_valid=2))
     assert record.series("near copies").copied_valid == [2]
     with pytest.raises(ValueError, match="both copied and valid"):

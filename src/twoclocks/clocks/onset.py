@@ -109,12 +109,14 @@ def onset(
     threshold: float,
     sustain: int = 3,
     confidence: float = 0.95,
+    margins: tuple[float, float] = (0.0, 0.0),
 ) -> Onset:
     """The onset at which ``hits/trials`` rises above the threshold for ``sustain`` evaluations in a row.
 
     ``upper`` is the first of so many evaluations in a row whose lower confidence bound lies above the threshold,
     ``lower`` the last one before it whose upper bound lies below. Bounds are exact and corrected for the number of
-    looks (``clocks/looks.py``). ``confidence=0`` uses the measured rates without bounds, as P1 does.
+    looks (``clocks/looks.py``). ``confidence=0`` uses the measured rates without bounds, as P1 does. ``margins``: how
+    much lower and how much higher the threshold may be, where it is uncertain itself; they widen the bounds.
 
     >>> onset([10, 20, 30, 40, 50], [0, 0, 50, 80, 90], 100, threshold=0.3)
     Onset(lower=20.0, upper=30.0, status='observed', first_crossing=30.0, interpolated=25.5..., threshold=0.3, ...)
@@ -124,7 +126,8 @@ def onset(
     if not 0 < threshold < 1:
         raise SettingError("threshold", threshold, "use a number between 0 and 1")
     rate = hit / trial
-    bounds = rate_bounds(hit, trial, confidence) if confidence > 0 else (rate, rate)
+    low, high = rate_bounds(hit, trial, confidence) if confidence > 0 else (rate, rate)
+    bounds = low - margins[1], high + margins[0]
     return crossing(
         step, rate, bounds, threshold, sustain, definition_of(f"rate above {threshold:.4g}", sustain, confidence)
     )

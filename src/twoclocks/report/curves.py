@@ -11,9 +11,9 @@ import numpy as np
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
+from twoclocks.core.theme import light, style
 from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
-from twoclocks.report.theme import light, style
 from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN
 from twoclocks.runs.load import Columns, Run
 

@@ -14,6 +14,7 @@ from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
+from twoclocks.core.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.dissection.execution import Dissection, known_dissection
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -23,7 +24,6 @@ from twoclocks.report.phases import draw_phases, draw_verdicts
 from twoclocks.report.places import check_page, run_mark
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
-from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.report.twins import TwinsChapter, twins_chapter
 from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
@@ -78,7 +78,7 @@ def write_report(
     """
     import matplotlib
 
-    from twoclocks.report.theme import style
+    from twoclocks.core.theme import style
 
     path = Path(path)
     check_page(path)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twoclocks.analysis.phases import Phase, PhaseCell, PhaseDiagram, RunPhases
-from twoclocks.report.theme import light, style
+from twoclocks.core.theme import light, style
 
 COLOURS = {
     "nothing yet": "line",
