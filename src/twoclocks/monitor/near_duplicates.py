@@ -15,7 +15,8 @@ from twoclocks.monitor.nearest import Integers, Rows, Variant
 
 TILE = 1 << 25  # squared distances in memory at once
 ENTRIES = 1 << 24  # entries of rows that are converted at once
-PAIRS = 1 << 12  # pairs whose distances are computed at once
+PROJECTED = 128  # dimensions of a random projection: it changes a distance by 6% (standard deviation)
+NEARLY_A_GAP = 0.6  # ratio of neighbouring distances below which they are computed exactly
 ROUNDING = 5e-3  # distances below this part of the norms may be rounding errors of float32
 CHANCE = 1e-3  # most rows without duplicates that may have a gap after their nearest row by chance, as a fraction
 
@@ -56,55 +57,57 @@ def near_duplicates(rows: Rows, below: float = 1 / 3, most: int = 16, variants: 
 def other_rows(rows: Rows, k: int, variants: Sequence[Variant] = ()) -> tuple[Integers, Floats]:
     """For each row its k nearest other rows, or all if there are fewer, and their distances: (N, k).
 
-    Products in float32 are enough here, and much faster than the exact search (``nearest``). Distances that they cannot
-    tell from 0 are computed again in float64.
+    Neighbours are found in float32, and wide rows are first projected at random to ``PROJECTED`` dimensions, which
+    changes distances by some percent. Where this matters, next to a gap or near 0, distances are computed in float64.
     """
     n, kept = len(rows), min(k, len(rows) - 1)
-    centre = rows.reshape(n, -1).mean(0, dtype=np.float64)
-    centred = plain_rows(rows, centre)
+    forms = [vectors(rows, rows), *(vectors(np.asarray(variant(rows)), rows) for variant in variants)]
     near, distances = np.zeros((n, kept), dtype=np.int64), np.zeros((n, kept))
     size = max(1, TILE // n)
     for begin in range(0, n, size):
         some = slice(begin, begin + size)
-        squares = squared_distances(centred[some], rows, centre, variants)
+        squares = squared_distances(forms[0][some], forms)
         squares[torch.arange(len(squares)), torch.arange(begin, begin + len(squares))] = torch.inf
         least = squares.topk(kept, dim=1, largest=False)
         near[some], distances[some] = least.indices.numpy(), least.values.clamp(min=0).sqrt().numpy()
-    norms = centred.double().norm(dim=1).numpy()
-    unsure = distances < ROUNDING * (norms[:, None] + norms[near])
-    of = np.nonzero(unsure)[0]
-    for begin in range(0, len(of), PAIRS):
-        some = slice(begin, begin + PAIRS)
-        first, second = rows[of[some]], rows[near[unsure][some]]
-        forms = [second, *(variant(second) for variant in variants)]
-        place = np.flatnonzero(unsure)[some]
-        distances.flat[place] = np.min([exact_distances(first, form) for form in forms], axis=0)
+    norms = forms[0].double().norm(dim=1).numpy()
+    unsure = (distances < ROUNDING * (norms[:, None] + norms[near])).any(1)
+    unsure |= (distances[:, :-1] < NEARLY_A_GAP * distances[:, 1:]).any(1)
+    for row in np.flatnonzero(unsure):
+        others = rows[near[row]]
+        found = [exact_distances(rows[row], form) for form in (others, *(variant(others) for variant in variants))]
+        distances[row] = np.min(found, axis=0)
     order = np.argsort(distances, axis=1, kind="stable")
     return np.take_along_axis(near, order, 1), np.take_along_axis(distances, order, 1)
 
 
-def plain_rows(rows: Rows, centre: Floats) -> torch.Tensor:
-    """Rows (n, *shape) without their mean, as float32 (n, entries)."""
-    return torch.from_numpy((rows.reshape(len(rows), -1) - centre).astype(np.float32))
+def vectors(form: Rows, rows: Rows) -> torch.Tensor:
+    """One form of all rows without the rows' mean, as float32; projected where they are wide: (N, entries)."""
+    centre = rows.reshape(len(rows), -1).mean(0, dtype=np.float64)
+    entries = len(centre)
+    if entries <= 2 * PROJECTED:
+        return torch.from_numpy((form.reshape(len(form), -1) - centre).astype(np.float32))
+    direction = np.random.default_rng(0).normal(size=(entries, PROJECTED)) / np.sqrt(PROJECTED)
+    projection = torch.from_numpy(direction.astype(np.float32))
+    size = max(1, ENTRIES // entries)
+    parts = (form[begin : begin + size].reshape(-1, entries) - centre for begin in range(0, len(form), size))
+    return torch.cat([torch.from_numpy(part.astype(np.float32)) @ projection for part in parts])
 
 
-def squared_distances(samples: torch.Tensor, rows: Rows, centre: Floats, variants: Sequence[Variant]) -> torch.Tensor:
-    """Squared distances (n, N) of centred samples to the nearest form of each row; below 0 by rounding at most."""
-    found = torch.full((len(samples), len(rows)), torch.inf)
+def squared_distances(samples: torch.Tensor, forms: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Squared distances (n, N) of samples to the nearest form of each row; below 0 by rounding at most."""
     own = samples.square().sum(1)[:, None]
-    size = max(1, ENTRIES // samples.shape[1])
-    for begin in range(0, len(rows), size):
-        some = slice(begin, begin + size)
-        for form in (rows[some], *(variant(rows[some]) for variant in variants)):
-            other = plain_rows(np.asarray(form), centre)
-            squares = torch.addmm(other.square().sum(1)[None], samples, other.T, alpha=-2).add_(own)
-            found[:, some] = torch.minimum(found[:, some], squares)
+    found: torch.Tensor | None = None
+    for form in forms:
+        squares = torch.addmm(form.square().sum(1)[None], samples, form.T, alpha=-2).add_(own)
+        found = squares if found is None else torch.minimum(found, squares)
+    assert found is not None
     return found
 
 
-def exact_distances(first: Rows, second: Rows) -> Floats:
-    """Distances in float64 of pairs of rows (n, *shape): (n,)."""
-    difference = first.reshape(len(first), -1).astype(np.float64) - second.reshape(len(second), -1)
+def exact_distances(row: Rows, others: Rows) -> Floats:
+    """Distances in float64 of a row (*shape) to others (n, *shape): (n,)."""
+    difference = others.reshape(len(others), -1).astype(np.float64) - row.reshape(-1)
     found: Floats = np.sqrt(np.square(difference).sum(1))
     return found
 
