@@ -191,8 +191,11 @@ class Trackio(Tracker):
             import trackio
         except ImportError as error:
             raise missing_extra("trackio", "trackers", error) from None
+        self._current = trackio.context_vars.current_run
         if self.run is None:
-            self.run = trackio.context_vars.current_run.get() or trackio.init(self.project, embed=False)
+            self.run = self._current.get() or trackio.init(
+                self.project, embed=False, auto_log_cpu=False, auto_log_gpu=False
+            )
         self._image = trackio.Image
 
     @classmethod
@@ -211,6 +214,8 @@ class Trackio(Tracker):
 
     def close(self) -> None:
         self.run.finish()
+        if self._current.get() is self.run:
+            self._current.set(None)  # trackio would finish it again at exit
 
 
 def pixels(picture: Any) -> Pixels:
