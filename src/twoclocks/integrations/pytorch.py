@@ -27,9 +27,14 @@ class MonitorHook:
         self.model = model
 
     @property
+    def decision(self) -> Decision | None:
+        """The last decision; None before the first look."""
+        return self.watcher.decision
+
+    @property
     def stop(self) -> bool:
         """Whether the last decision said stop."""
-        return self.watcher.decision is not None and self.watcher.decision.stop
+        return self.decision is not None and self.decision.stop
 
     def step(self, step: int, *, last: bool = False) -> Decision | None:
         """The decision after ``step`` optimizer steps, or None where no look is due; ``last`` asks for one."""
