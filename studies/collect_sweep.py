@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from twoclocks.papers.recipe import common
+from twoclocks.papers.recipe import shared_value
 from twoclocks.runs import Run, load_run
 from twoclocks.runs.columns import STEP, SUMMARY
 from twoclocks.store import runs_in
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     runs = [load_run(path) for path in runs_in(arguments.sweep)]
-    origin = {key: common(run.manifest[key] for run in runs) for key in ("commit", "versions", "machine")}
+    origin = {key: shared_value(run.manifest[key] for run in runs) for key in ("commit", "versions", "machine")}
     command = (
         f"twoclocks sweep {arguments.spec} --out DIR && python studies/collect_sweep.py DIR --spec {arguments.spec}"
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure
+from warm import start_warm_server
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU, one program after the other; before Triton is loaded
@@ -66,33 +67,18 @@ def unspoken() -> Iterator[None]:
     log.setLevel(before[0])
 
 
-IDLE: list[subprocess.Popen[bytes]] = []  # servers whose last pool was closed with nothing left to run
-
-
-@pytest.fixture(scope="session")
-def no_server_is_left_behind() -> Iterator[None]:
-    yield
-    for server in IDLE:
-        server.kill()
-        server.communicate()
-
-
 @pytest.fixture
-def warm_server(monkeypatch: pytest.MonkeyPatch, no_server_is_left_behind: None) -> None:
-    """Sweeps of one test process share a fork server: starting one means importing torch, which takes seconds."""
-    send, close = LocalPool.send, LocalPool.close
+def empty_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages with empty figures, which take most of a page's time: for tests of what else a command does."""
 
-    def send_to_idle_server(self: LocalPool, message: dict[str, Any]) -> None:
-        if self.server is None and IDLE:
-            self.server = IDLE.pop()
-        send(self, message)
+    def save(self: Figure, stream: Any, *, format: str, **options: Any) -> None:
+        stream.write("<svg></svg>" if format == "svg" else b"\x89PNG\r\n\x1a\n")
 
-    def close_or_keep_server(self: LocalPool) -> None:
-        if self.running or self.server is None or self.server.poll() is not None:
-            close(self)
-        else:
-            IDLE.append(self.server)
-            self.server = None
+    monkeypatch.setattr(Figure, "savefig", save)
 
-    monkeypatch.setattr(LocalPool, "send", send_to_idle_server)
-    monkeypatch.setattr(LocalPool, "close", close_or_keep_server)
+
+@pytest.fixture(autouse=True)
+def warm_fork_servers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork servers of sweeps are forked from a process that has imported torch, which takes seconds."""
+    if request.node.get_closest_marker("fresh") is None:
+        monkeypatch.setattr(LocalPool, "start_server", start_warm_server)

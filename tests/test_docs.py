@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import generate_docs
 import pytest
@@ -18,6 +18,8 @@ import twoclocks
 from twoclocks import cli, commands
 from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
+from twoclocks.monitor import CRITERIA, Ratio
+from twoclocks.monitor.decision import MonitorPhase
 from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
 from twoclocks.report.listing import list_rows
 from twoclocks.report.page import write_report
@@ -70,15 +72,21 @@ def check_readme(names: Names, printed: str, folder: Path) -> None:
 
 def check_python(names: Names, printed: str, folder: Path) -> None:
     assert names["run"].metrics()["step"][-1] == 30
-    assert names["decision"].phase == "rule" and names["decision"].step == 500
+    assert names["decision"].phase == "rule learned" and names["decision"].step == 500
     assert (names["onset"].lower, names["onset"].upper) == (20, 40)
     assert names["law"].alpha == pytest.approx(1, abs=0.01)
 
 
+def check_monitor(names: Names, printed: str, folder: Path) -> None:
+    assert names["decision"].phase == "copying" and names["decision"].step == 700
+    assert {"copies.png", "monitor.html", "monitor.json"} <= {path.name for path in folder.iterdir()}
+    page = text_of(DOCS / "monitor.md")
+    assert all(f"`{policy}`" in page for policy in POLICIES)
+    assert all(f"`{phase}`" in page for phase in get_args(MonitorPhase))
+    assert all(cls.__name__ in page for _, cls in CRITERIA.items() if cls is not Ratio)
+
+
 def check_clocks(names: Names, printed: str, folder: Path) -> None:
-    assert names["decision"].phase == "untrained" and not names["decision"].stop
-    assert (folder / "monitor.json").exists()
-    assert all(f"`{policy}`" in text_of(DOCS / "clocks.md") for policy in POLICIES)
     assert len(read_plan(DOCS / "examples" / "law.yaml").cells) == 16
 
 
@@ -123,6 +131,7 @@ def check_dissection(names: Names, printed: str, folder: Path) -> None:
 CHECKS: dict[str, Callable[[Names, str, Path], None]] = {
     "README.md": check_readme,
     "clocks.md": check_clocks,
+    "monitor.md": check_monitor,
     "concepts.md": check_concepts,
     "dissection.md": check_dissection,
     "laboratory.md": check_laboratory,
@@ -306,7 +315,7 @@ def test_number_of_copies_is_the_same_at_every_stop_of_the_walk(tiny_gpt: Run, t
 
     chance = settings.rule.copy_chance(settings.data.n)
     tau_mem = stop("ClockSettings.read")(settings.clocks, series, chance).memory
-    how = settings.clocks.memory_level(chance), settings.clocks.sustain, settings.clocks.confidence
+    how = settings.clocks.memory_levels(chance).nominal, settings.clocks.sustain, settings.clocks.confidence
     onset = stop("onset")(series.steps, series.copied, series.trials, *how)
     assert tau_mem.status == "observed" and (tau_mem.lower, tau_mem.upper) == (onset.lower, onset.upper)
     info = stop("curves_data")(tiny_gpt)

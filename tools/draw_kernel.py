@@ -11,8 +11,8 @@ from pathlib import Path
 
 import matplotlib
 
+from twoclocks.core.theme import style
 from twoclocks.papers.early_stopping.kernel_figure import draw_kernel, kernel_data
-from twoclocks.report.theme import style
 
 
 def main() -> None:

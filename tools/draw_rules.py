@@ -9,8 +9,8 @@ from pathlib import Path
 
 import matplotlib
 
+from twoclocks.core.theme import style
 from twoclocks.report.montage import draw_montage, montage_data
-from twoclocks.report.theme import style
 from twoclocks.rules import RULES
 
 DOCS = Path(__file__).parents[1] / "docs"

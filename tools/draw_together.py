@@ -15,9 +15,9 @@ import matplotlib
 
 from twoclocks.analysis.batches import batch_law
 from twoclocks.analysis.phases import phase_diagram
+from twoclocks.core.theme import style
 from twoclocks.report.batches import batch_info, draw_batches
 from twoclocks.report.phases import draw_phases
-from twoclocks.report.theme import style
 from twoclocks.runs import Run, load_run
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import matplotlib
 
+from twoclocks.core.theme import style
 from twoclocks.dissection.execution import known_dissection
 from twoclocks.report.drawings import DRAWINGS
-from twoclocks.report.theme import style
 from twoclocks.runs import load_run
 
 

@@ -16,9 +16,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from twoclocks.analysis.phases import PhaseDiagram, earliest, natural, phase_diagram, phases_between
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
+from twoclocks.core.theme import COLOURS, themed_svg
 from twoclocks.report.page import Together, phase_chapter, render
-from twoclocks.report.phases import draw_phases, draw_verdicts, words
-from twoclocks.report.theme import COLOURS, themed_svg
+from twoclocks.report.phases import VERDICTS, draw_phases, draw_verdicts, words
 from twoclocks.runs import Run, load_settings
 from twoclocks.testing.runs import write_run
 
@@ -184,6 +184,49 @@ def test_cells_of_two_settings(grid: list[Run]) -> None:
     assert mixed.verdict == "mixed" and mixed.open == 1 and words(mixed).startswith("open 1 of 2\n1.")
     assert empty.verdict == "empty" and empty.width is None and words(empty) == "empty"
     assert info.sentences()[0].startswith("rule.group 2, N = 64 (training.seed 0, data.seed 0): window")
+
+
+def cut_short(folder: Path, n: int, copied: list[float], seed: int = 0) -> Run:
+    """A run that learns the rule at step 200; ``copied`` are its last copy rates, all before are 0."""
+    base = {"rule.length": 24, "rule.group": 2, "training.steps": 20_000, "evaluation.samples": 2048}
+    change = {**base, "evaluation.evaluations": 60, "data.n": n, "training.seed": seed}
+    settings = load_settings("demo-gpt", change)
+    steps = np.array(settings.schedule, dtype=float)
+    rates = np.zeros(len(steps))
+    rates[-len(copied) :] = copied
+    columns = {"sample_accuracy": rise(steps, 200, settings.clocks.rule_threshold), "sample_memorization": rates}
+    return write_run(folder / f"run-{len(list(folder.iterdir()))}", settings, columns)
+
+
+def test_suspected_copying_is_neither_open_nor_empty(tmp_path: Path) -> None:
+    runs = [
+        cut_short(tmp_path, 64, [0.62]),
+        cut_short(tmp_path, 128, [0.4, 0.62]),
+        cut_short(tmp_path, 256, [0.6, 0.0]),
+    ]
+    info = phase_diagram([*runs, known(tmp_path, 128, 200, NEVER, **{"training.seed": 1})])
+    last, two, fell = [run for run in info.runs if run.clocks.suspected or run.clocks.excursion]
+    cells = {cell.n: cell for cell in info.cells()}
+    assert [cells[n].verdict for n in (64, 128, 256)] == ["suspected", "mixed", "open"]
+    assert (cells[64].open, cells[64].suspected, cells[64].width, words(cells[64])) == (0, 1, None, "suspected")
+    assert words(cells[128]).startswith("open 1 of 2\nsuspected 1")
+    assert two.phases[-1].name == "copying suspected" and two.phases[-1].begin == two.clocks.suspected
+    assert last.phases[-1].name == "not certain"  # no step follows the one evaluation that is above
+    for run in (last, two, fell):  # the window ends before the copies
+        (generalization,) = [phase for phase in run.phases if phase.name == "generalization"]
+        assert run.clocks.window == (generalization.begin, generalization.end)
+    assert (
+        fell.width == pytest.approx(math.log10(fell.clocks.copy_free_until / fell.clocks.rule.upper)) and fell.at_least
+    )
+    assert "copying suspected since step 20,000, unconfirmed; window" in last.sentence()
+    assert "later below it again" in fell.sentence() and "at least to" not in fell.sentence()
+    assert info.as_json()["runs"][0]["suspected"] == 20_000
+    figure = draw_phases(info)
+    FigureCanvasAgg(figure).draw()
+    assert len([line for line in figure.axes[0].lines if line.get_marker() == "$?$"]) == 2
+    assert "first copies above the threshold" in [text.get_text() for text in figure.legends[0].get_texts()]
+    FigureCanvasAgg(draw_verdicts(info)).draw()
+    assert VERDICTS["suspected"] not in {VERDICTS[other] for other in VERDICTS if other != "suspected"}
 
 
 def test_drawing_shows_what_is_sure(sweep: list[Run]) -> None:

@@ -183,6 +183,9 @@ def test_phases_are_those_of_both() -> None:
     assert shared_times([one, other]) == SharedTimes((30, 80), 30, 80, 200)
     assert shared_times([one, clocks((15, 30), (80, math.inf))]) == SharedTimes((30, 100), 30, 100, math.inf)
     assert shared_times([one, clocks((100, 200), (10, 20))]) == SharedTimes(None, 200, 10, 200)
+    suspected = Clocks(one.rule, Onset(60, math.inf, "right-censored", suspected=(60, 70)))
+    assert shared_times([one, suspected]).window == (one.rule.upper, 60)  # not to the end of the other's window
+    assert shared_times([one, suspected]).before == 60
     assert shared_times([None, None]) == SharedTimes(None, 0, math.inf, math.inf)
 
 
@@ -280,7 +283,11 @@ def test_a_damaged_step_is_left_out_and_named(pairs: dict[str, tuple[Run, Run]],
 
 
 def test_the_command_and_the_page(
-    pairs: dict[str, tuple[Run, Run]], tiny_gpt: Run, work: Path, capsys: pytest.CaptureFixture[str]
+    pairs: dict[str, tuple[Run, Run]],
+    tiny_gpt: Run,
+    work: Path,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     a, b = copied(pairs["demo-gpt"], work)
     assert "Twins:" not in write_report([a, tiny_gpt], work / "other.html").read_text()
@@ -291,12 +298,14 @@ def test_the_command_and_the_page(
     assert "they share no training sample (4 each)" in printed and "Hellinger" in printed and "twins.html" in printed
     assert "Hellinger" in (a.path.parent / f"{a.path.name}-{b.path.name}-twins.html").read_text()
     assert "Hellinger" in write_report([a, b], work / "after.html").read_text()  # remembered
+    request.getfixturevalue("empty_figures")
     assert main(["twins", str(a.path), str(b.path), "--rows", "6", "--json", "--out", "few.html"]) == 0
     plain = json.loads(capsys.readouterr().out)
     assert plain["hellinger"]["strings"] == 6 and plain["report"] == "few.html" and len(plain["sentences"]) == 7
     assert twin_pairs([a, tiny_gpt, b]) == [(a, b)]
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_runs_can_be_named_from_inside(
     pairs: dict[str, tuple[Run, Run]], work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

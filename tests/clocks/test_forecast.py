@@ -52,6 +52,18 @@ def test_copies_by_chance_predict_nothing() -> None:
     assert math.isfinite(fooled.high)
 
 
+def test_a_forecast_never_names_a_step_in_the_past() -> None:
+    """The rate is above the threshold already, or a prior says that memory should have begun long ago."""
+    copying = curve(3000, 4)
+    pilots = [(Onset(90 * k, 110 * k, "observed"), Onset(270 * k, 330 * k, "observed")) for k in (1, 2, 4, 8)]
+    early = gap_prior(Onset(95, 105, "observed"), pilots)  # expects memory at about step 300
+    rng = np.random.default_rng(5)
+    for rate, prior in ((copying, None), (copying, early), (np.zeros(len(STEPS)), early), (curve(2e4, 2), early)):
+        found = forecast_run(STEPS, rng.binomial(2048, rate), 2048, 0.1, prior=prior)
+        assert STEPS[-1] <= found.low <= found.median <= found.high
+        assert found.remaining(float(STEPS[-1]))[0] == found.low - STEPS[-1]
+
+
 def test_a_later_look_narrows_the_forecast() -> None:
     hits = np.random.default_rng(2).binomial(2048, curve(9000, 4))
     widths = []

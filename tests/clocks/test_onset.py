@@ -161,8 +161,8 @@ def test_settings_refuse_what_cannot_be_resolved() -> None:
     with pytest.raises(SettingError, match="from chance"):
         ClockSettings().check_samples(200, looks=10, copies=0.09)
     with pytest.raises(SettingError, match="chance"):
-        ClockSettings(memory_threshold=0.1).memory_level(chance=0.2)
-    assert ClockSettings(memory_threshold=0.1, above_chance=True).memory_level(0.2) == pytest.approx(0.3)
+        ClockSettings(memory_threshold=0.1).memory_levels(chance=0.2)
+    assert ClockSettings(memory_threshold=0.1, above_chance=True).memory_levels(0.2).nominal == pytest.approx(0.3)
 
 
 def test_public_names() -> None:

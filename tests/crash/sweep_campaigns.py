@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from campaigns import Tally
@@ -98,9 +100,21 @@ def workers_killed(folder: Path, workers: int, cells: int) -> Tally:
     return tally
 
 
-def sweeps_killed(folder: Path, kills: int, seed: int = 0, cells: int = 6, steps: int = 40) -> Tally:
+def start_command(words: list[str]) -> subprocess.Popen[bytes]:
+    """The command in a fresh process."""
+    return subprocess.Popen([sys.executable, "-m", "twoclocks", *words], stdout=-3, stderr=-3)
+
+
+def sweeps_killed(
+    folder: Path,
+    kills: int,
+    cells: int = 6,
+    steps: int = 40,
+    start: Callable[[list[str]], Any] = start_command,
+    import_seconds: float = 1.5,
+) -> Tally:
     """kill -9 of the coordinator at random times, then the same command again until it is done."""
-    generator = random.Random(seed)
+    generator = random.Random(0)
     spec = write_spec(folder / "mid.yaml", cells, steps)
     plan = read_plan(spec)
     begin = time.perf_counter()
@@ -110,11 +124,11 @@ def sweeps_killed(folder: Path, kills: int, seed: int = 0, cells: int = 6, steps
     tally = Tally("kill of a sweep at a random time")
     while tally.tried < kills:
         out = folder / f"swept-{tally.tried}"
-        command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--workers", "2"]
+        words = ["sweep", str(spec), "--out", str(out), "--workers", "2", "--checkpoint-seconds", "0"]
         died = 0
         for _ in range(3):
-            process = subprocess.Popen([*command, "--checkpoint-seconds", "0"], stdout=-3, stderr=-3)
-            time.sleep(generator.uniform(1.5, 1.5 + longest))
+            process = start(words)
+            time.sleep(import_seconds + generator.uniform(0, longest))
             process.kill()
             died += process.wait() == -9
         done = run_sweep(plan, out, Local(workers=2), checkpoint_seconds=0)

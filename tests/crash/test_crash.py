@@ -8,6 +8,7 @@ import campaigns
 import power
 import pytest
 import sweep_campaigns
+from warm import WarmCommand
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ def test_workers_of_a_sweep_are_killed(tmp_path: Path) -> None:
 
 
 def test_a_sweep_is_killed(tmp_path: Path) -> None:
-    tally = sweep_campaigns.sweeps_killed(tmp_path, kills=2, cells=3, steps=20)
+    tally = sweep_campaigns.sweeps_killed(tmp_path, kills=2, cells=3, steps=20, start=WarmCommand, import_seconds=0)
     assert tally.good, tally
 
 

@@ -15,13 +15,14 @@ from conftest import SMALL_MODEL, TINY
 
 from twoclocks.cli import main
 from twoclocks.core.errors import UserError
-from twoclocks.dissection import VIEWS, dissect_run
+from twoclocks.dissection import VIEWS, Dissection, dissect_run
 from twoclocks.dissection.cache import code_of_package, key_of
 from twoclocks.dissection.execution import choose_views, known_dissection
 from twoclocks.dissection.subject import RunSubject, Subject
 from twoclocks.dissection.view import Probe, ViewError
 from twoclocks.dissection.views.raster import Raster
-from twoclocks.report.drawings import DRAWINGS, why_chapter
+from twoclocks.report import page as page_module
+from twoclocks.report.drawings import DRAWINGS, WhyChapter, why_chapter
 from twoclocks.report.page import write_report
 from twoclocks.runs import Run, load_run, load_settings, run
 from twoclocks.store import verify_tree
@@ -212,29 +213,39 @@ def test_a_run_that_cannot_be_written_is_dissected_all_the_same(dit: Run, caplog
     assert "Why:" in page
 
 
-def test_every_view_has_a_drawing_and_the_page_shows_it(dit: Run, gpt: Run, tmp_path: Path) -> None:
+def test_every_view_has_a_drawing_and_the_page_shows_it(
+    dit: Run, gpt: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert DRAWINGS.names() == VIEWS.names()
     before = write_report([dit], tmp_path / "before.html").read_text()
     assert "Why:" not in before
+    chapters: list[WhyChapter] = []  # of the page, since drawing them takes seconds
+
+    def recorded(found: Dissection, salt: str) -> WhyChapter:
+        chapters.append(why_chapter(found, salt))
+        return chapters[-1]
+
+    monkeypatch.setattr(page_module, "why_chapter", recorded)
     for one in (dit, gpt):
         found = dissect_run(one, small())
-        chapter = why_chapter(found, salt="x")
+        page = write_report([one], tmp_path / "page.html").read_text()
+        chapter = chapters[-1]
         assert [part.name for part in chapter.sections] == [name for name in PAGE_ORDER if name in found.infos]
         for part in chapter.sections:
             assert part.figure.startswith("<svg") and part.sentences
-        page = write_report([one], tmp_path / "page.html").read_text()
         assert "Why:" in page
         assert not re.findall(r'(?:src|href)="https?:', page) and "@import" not in page  # nothing is loaded
         for part in chapter.sections:
             assert part.title in page and part.sentences[0].split("(")[0][:40] in page.replace("&#39;", "'")
         for name in found.refused:
             assert f"“{name}”" in page
-    films = [part.film for part in why_chapter(dissect_run(dit, small()), "x").sections if part.film is not None]
+    films = [part.film for part in chapters[0].sections if part.film is not None]
     assert [len(film.pictures) for film in films] == [4, 5]  # transitions between five evaluations; five checkpoints
     assert all(picture.startswith(b"\x89PNG") for film in films for picture in film.pictures)
     assert len(set(films[1].pictures)) == 5
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_the_command_prints_sentences_and_numbers(dit: Run, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dissect", str(dit.path), *WORDS]) == 0
     printed = capsys.readouterr().out

@@ -12,11 +12,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from twoclocks.data import cube_set, held_out, holdout_set, training_set
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation import EvaluationSettings, Evaluator
-from twoclocks.evaluation.diversity import entropy, expected_coverage, expected_distinct, expected_entropy, tally
+from twoclocks.evaluation.diversity import (
+    binomial,
+    entropy,
+    expected_coverage,
+    expected_distinct,
+    expected_entropy,
+    tally,
+)
 from twoclocks.rules import CyclicLatin, ExactK, GlobalK, Latin, Parity, RandomHierarchy, Rule, Sudoku
 
 
@@ -127,6 +135,15 @@ def test_expected_entropy_is_the_mean_over_all_draws() -> None:
         mean += math.prod(shares[i] for i in drawn) * float(entropy(torch.bincount(torch.tensor(drawn))))
     assert expected_entropy(6, [(2, 0.3), (1, 0.4)]) == pytest.approx(mean, rel=1e-12)
     assert expected_entropy(10**7, [(720, 1 / 720)]) == pytest.approx(math.log2(720), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("draws", "probability"), [(1, 0.5), (6, 0.3), (6, 1.0), (6, 0.0), (10**7, 1 / 720), (2048, 1e-300)]
+)
+def test_binomial_probabilities_are_those_of_scipy(draws: int, probability: float) -> None:
+    count, chance = binomial(draws, probability)
+    assert chance == pytest.approx(binom.pmf(count, draws, probability), rel=1e-6, abs=1e-12)
+    assert chance.sum() == pytest.approx(1) and count @ chance == pytest.approx(draws * probability, rel=1e-9)
 
 
 @pytest.mark.parametrize(

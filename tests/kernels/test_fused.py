@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -93,7 +93,7 @@ def test_fused_network_has_the_outputs_and_gradients_of_the_plain_one(
 
 @pytest.mark.parametrize(("name", "shape", "symbols"), CASES)
 def test_half_precision_differs_by_its_rounding_only(name: str, shape: tuple[int, ...], symbols: int) -> None:
-    plain, fused = twins(name, shape, symbols, HALF)
+    plain, fused = twins(name, shape, symbols, HALF, depth=1)
     given = inputs(name, shape, symbols)
     (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
     assert difference(out_fused, out) < 0.02
@@ -106,19 +106,19 @@ def test_half_precision_differs_by_its_rounding_only(name: str, shape: tuple[int
 )
 def test_flat_optimizers_are_torchs(optimizer: str, decay: float) -> None:
     """The same updates as torch's for the same gradients, shadows and interchangeable state included."""
-    plain, fused = twins("gpt", (10,), 2, torch.bfloat16)
+    plain, fused = twins("gpt", (10,), 2, torch.bfloat16, depth=1)
     settings = TrainingSettings(steps=1, optimizer=optimizer, weight_decay=decay, learning_rate=1e-2)  # type: ignore[arg-type]
     ours, theirs = make_optimizer(fused, settings), make_optimizer(plain, settings)
     assert isinstance(ours, FlatDescent if optimizer == "sgd" else FlatAdam)
     generator = torch.Generator().manual_seed(0)
-    for step in range(20):
+    for step in range(12):
         for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):
             slope = torch.randn(mine.shape, generator=generator).to(DEVICE) * 10.0 ** (step % 5 - 4)
             mine.grad, other.grad = slope, slope.clone()
         fused.fused.flat.gather()
         ours.step()
         theirs.step()
-        if step in (0, 10):
+        if step in (0, 6):
             theirs.load_state_dict(
                 {**copy.deepcopy(ours.state_dict()), "param_groups": theirs.state_dict()["param_groups"]}
             )
@@ -138,7 +138,7 @@ def test_shapes_that_no_kernel_takes_fall_back_to_the_same(
     plain = randomised(models.create(name, width=width, depth=1, heads=heads), shape, symbols).to(DEVICE)
     fused = copy.deepcopy(plain)
     fused.fused = TritonForm(fused, dtype)
-    given = inputs(name, shape, symbols, n=2)
+    given = inputs(name, shape, symbols, n=1 if shape == (130,) else 2)
     (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
     loose = 1 if dtype == torch.float32 and DEVICE == "cpu" else 2000 if dtype == torch.bfloat16 else 500
     assert difference(out_fused, out) < 1e-5 * loose
@@ -164,11 +164,12 @@ def test_corruption_is_the_textbooks() -> None:
         assert torch.equal(mine, other)
 
 
+@cache  # the interpreter takes seconds, and two tests want the steps of which none is undone
 def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[Tensor, PlainStep]:
-    """Weights after three steps of a small network."""
+    """Weights after two steps of a small network."""
     preset = {"dit": "demo", "gpt": "demo-gpt"}[name]
-    small = {"model": {"width": 16, "depth": 1, "heads": 1}, "training.batch": 3, "training.kernels": "plain"}
-    short = {"rule.length": 12, "data.n": 4, "clocks.memory_threshold": 0.3}
+    small = {"model": {"width": 16, "depth": 1, "heads": 1}, "training.batch": 2, "training.kernels": "plain"}
+    short = {"rule.length": 8, "rule.group": 4, "data.n": 4, "clocks.memory_threshold": 0.3}
     made = Experiment(load_settings(preset, {**small, **short, "training.threads": 1, "training.device": DEVICE}))
     if fused:
         made.network.fused = TritonForm(made.network, torch.float32)
@@ -178,7 +179,7 @@ def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[T
     step = PlainStep(*parts, 3, made.loop.generator, made.loop.loss_sum)
     for _ in range(dry_runs):
         made.dry_run()
-    for number in range(3):
+    for number in range(2):
         if undo == number + 1:
             with undone(step):
                 step()
@@ -192,11 +193,11 @@ def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[T
 @pytest.mark.parametrize("name", ["dit", "gpt"])
 def test_fused_steps_are_plain_steps_also_after_a_dry_run(name: str) -> None:
     plain, _ = stepped(name, fused=False)
-    assert difference(stepped(name, fused=True, dry_runs=2)[0], plain) < 1e-4
+    assert difference(stepped(name, fused=True, dry_runs=1)[0], plain) < 1e-4
 
 
 @EXACTLY
-@pytest.mark.parametrize("undo", [1, 3])
+@pytest.mark.parametrize("undo", [1, 2])
 @pytest.mark.parametrize("fused", [True, False])
 def test_what_is_undone_leaves_no_trace(fused: bool, undo: int) -> None:
     """Before the first step, when there are no moments yet, and later."""

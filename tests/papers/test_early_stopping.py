@@ -17,7 +17,7 @@ from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.cli import main
 from twoclocks.clocks import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.papers.early_stopping import twins
+from twoclocks.papers.early_stopping import grammar, twins
 from twoclocks.papers.early_stopping.dispute import DiTDispute, GPTDispute, GrammarDispute
 from twoclocks.papers.early_stopping.grammar import Layers, Sizes
 from twoclocks.papers.early_stopping.optimizers import Optimizers
@@ -78,6 +78,29 @@ def test_sizes(tmp_path: Path, case: str, verdict: str) -> None:
     measured = Sizes().measure_claim(runs_of(Sizes(), tmp_path, taus))
     assert measured.verdict == verdict, measured.sentence
     json.dumps(measured.values, allow_nan=False)
+
+
+def test_a_suspected_window_does_not_satisfy_a_claim_of_open_ones(tmp_path: Path) -> None:
+    """As printed, but the last evaluation of every large run is above the threshold and the run ends there."""
+
+    def taus(settings: RunSettings) -> tuple[float, float, dict[str, float]]:
+        n = settings.data.n
+        return (1.6 if n >= 4096 else 24.0) * n, 8.0 * n, {}
+
+    runs = runs_of(Sizes(), tmp_path, taus)
+    assert Sizes().measure_claim(runs).verdict == "reproduced"
+    clocks_of = grammar.clocks_of
+
+    def cut_short(run: Run) -> Clocks:
+        found = clocks_of(run)
+        if run.settings.data.n < 16_384:
+            return found
+        return replace(found, memory=replace(found.memory, upper=math.inf, status="right-censored"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grammar, "clocks_of", cut_short)
+        measured = Sizes().measure_claim(runs)
+    assert measured.verdict == "not reproduced" and "copying suspected since step" in measured.sentence
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ SMALL = {
 class Tiny(Kernel):
     """Few points in 16 dimensions, 128 units."""
 
-    change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 900}}
+    change: ClassVar[dict[str, Any]] = {**SMALL, "training": {"steps": 600}}
     rates: ClassVar[dict[str, float]] = {"ntk-sgd": 3.0, "mean_field-sgd": 3.0, "ntk-adam": 0.1}
     sizes: ClassVar[tuple[int, ...]] = (8, 16, 32)
     variances: ClassVar[tuple[float, ...]] = (0.02, 0.04, 0.08)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from twoclocks.core.theme import symbol_colours
 from twoclocks.report.montage import draw_montage, montage_data, tiled
-from twoclocks.report.theme import symbol_colours
 from twoclocks.rules import RULES, Sudoku
 
 

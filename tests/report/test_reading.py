@@ -45,6 +45,7 @@ def sizes(tiny_gpt: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     return [tiny_gpt, other(4, 1), other(3, 0), other(5, 0)]
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_a_page_reads_the_rows_and_the_clocks_of_each_run_once(
     sizes: list[Run], journal_reads: Counter[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -16,12 +16,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
+from twoclocks.core.theme import COLOURS, themed_svg
 from twoclocks.evaluation import Outcome
 from twoclocks.evaluation.states import STATES, states_of
 from twoclocks.report.curves import Curve, Milestone, curves_data, draw_curves, milestones_within
 from twoclocks.report.page import Together, chapter, render, verdict_sentence, write_report
 from twoclocks.report.strip import MARKS, strip_data
-from twoclocks.report.theme import COLOURS, themed_svg
 from twoclocks.runs import Run, load_settings
 from twoclocks.runs import run as train
 
@@ -145,6 +145,18 @@ def test_states_between_symbols_come_first() -> None:
         (Clocks(Onset(5, 20, "observed"), Onset(60, math.inf, "right-censored")), "open from step 20 to the end"),
         (Clocks(Onset(60, math.inf, "right-censored"), Onset(5, 20, "observed")), "the window is empty"),
         (Clocks(Onset(60, math.inf, "right-censored"), Onset(60, math.inf, "right-censored")), "window is unknown"),
+        (
+            Clocks(Onset(5, 20, "observed"), Onset(40, math.inf, "right-censored", suspected=(40, 60))),
+            "copying is suspected since step 60, but not confirmed",
+        ),
+        (
+            Clocks(Onset(60, math.inf, "right-censored"), Onset(0, math.inf, "right-censored", suspected=(5, 20))),
+            "copying is suspected since step 20, but not confirmed",
+        ),
+        (
+            Clocks(Onset(5, 20, "observed"), Onset(60, math.inf, "right-censored", suspected=(20, 40))),
+            "At step 40, copies were above the threshold; later they were below it again.",
+        ),
     ],
 )
 def test_verdict_in_words_and_drawn(tiny_dit: Run, clocks: Clocks, words: str) -> None:
@@ -152,11 +164,13 @@ def test_verdict_in_words_and_drawn(tiny_dit: Run, clocks: Clocks, words: str) -
     other = replace(one, curves=replace(one.curves, clocks=clocks))
     sentence = verdict_sentence(other)
     assert words in sentence
+    assert ("end of the run" in sentence) == (clocks.window is not None and clocks.window[1] == math.inf)
     if clocks.window is not None:
         columns = tiny_dit.metrics()
         inside = (columns["step"] >= clocks.window[0]) & (columns["step"] <= clocks.window[1])
         assert f"{columns['valid_new'][inside].mean():.0%} of the samples are valid and new" in sentence
-    draw_curves([other.curves])
+    drawn = [text.get_text() for text in draw_curves([other.curves]).axes[0].texts]
+    assert any("copying suspected since" in text for text in drawn) == (clocks.suspected is not None)
 
 
 def test_page_states_each_runs_own_thresholds(tiny_dit: Run, tiny_gpt: Run) -> None:

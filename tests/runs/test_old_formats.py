@@ -32,7 +32,10 @@ def test_a_finished_run_of_format_2_says_what_it_said_when_it_was_written(old: P
     assert columns["sample_accuracy"][[0, 5, -1]].tolist() == [0.177734375, 0.9296875, 0.970703125]
     assert columns["sample_memorization"][-1] == 0.240234375 and columns["trials"][-1] == 512
     clocks = found.clocks()
-    assert str(clocks) == "open from 48, no end seen" and (clocks.rule.lower, clocks.rule.upper) == (26, 48)
+    assert str(clocks) == "copying suspected since step 600, unconfirmed; window 48–438" and (
+        clocks.rule.lower,
+        clocks.rule.upper,
+    ) == (26, 48)
     series = found.series()
     assert [series.copied[-1], series.valid[-1] if series.valid else None] == [123, 497]
     assert [attempt["from_step"] for attempt in found.status["attempts"]] == [0]

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from warm import WarmCommand
 
 from twoclocks.cli import EXIT_DISK, EXIT_STOPPED, main
 from twoclocks.commands import EXIT_DAMAGED
@@ -87,6 +88,14 @@ def hear_all() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def start_run(words: list[str], fresh: bool, stderr: int) -> subprocess.Popen[str] | WarmCommand:
+    """The command in a fresh process, or in a warm one."""
+    if not fresh:
+        return WarmCommand(["run", *words], stderr=stderr)
+    command = [sys.executable, "-m", "twoclocks", "run", *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, text=True)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_commits_a_checkpoint_within_ten_seconds_and_the_command_continues(
     tmp_path: Path, number: signal.Signals
@@ -95,8 +104,7 @@ def test_a_signal_commits_a_checkpoint_within_ten_seconds_and_the_command_contin
     hear_all()
     change = {"training.steps": 3, "evaluation.steps": "[0, 3]", "evaluation.samples": 400_000, "clocks.sustain": 1}
     words = [word for key, value in change.items() for word in (f"--{key}", str(value))]
-    command = [sys.executable, "-m", "twoclocks", "run", "demo-gpt", "--out", str(tmp_path / "run"), *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = start_run(["demo-gpt", "--out", str(tmp_path / "run"), *words], number == signal.SIGINT, subprocess.PIPE)
     while not (tmp_path / "run" / "checkpoints" / "step-000000000.json").exists():
         assert process.poll() is None
         time.sleep(0.05)
@@ -146,14 +154,13 @@ def test_a_signal_is_heard_while_a_run_starts_or_stores(
 @pytest.mark.parametrize("channel", ["/dev/full", "closed pipe"])
 def test_nobody_listening_is_no_reason_to_stop(tmp_path: Path, channel: str) -> None:
     words = ["--training.steps=20", "--evaluation.first=5", "--evaluation.evaluations=4", "--training.threads=1"]
-    command = [sys.executable, "-m", "twoclocks", "run", "demo-gpt", "--out", str(tmp_path / "run"), *words]
     if channel == "closed pipe":
         reading, writing = os.pipe()
         os.close(reading)
     else:
         writing = os.open(channel, os.O_WRONLY)
-    done = subprocess.run(command, stderr=writing, stdout=subprocess.DEVNULL, check=False)
-    assert done.returncode == 0 and load_run(tmp_path / "run").status["status"] == "finished"
+    process = start_run(["demo-gpt", "--out", str(tmp_path / "run"), *words], channel == "closed pipe", writing)
+    assert process.wait() == 0 and load_run(tmp_path / "run").status["status"] == "finished"
 
 
 def test_the_lock_is_looked_at_before_every_row_and_checkpoint(tmp_path: Path, tiny_gpt: Run) -> None:

@@ -110,13 +110,14 @@ def test_cells_are_spread_over_gpus_and_see_one_each(monkeypatch: pytest.MonkeyP
     assert sent[-1]["environment"] == {"CUDA_VISIBLE_DEVICES": "5"}
 
 
+@pytest.mark.fresh
 def test_many_jobs_at_once_do_not_block(tmp_path: Path) -> None:
     """Jobs that fail at once fill the output pipe of the server while more jobs are written to it."""
-    with LocalPool(capacity=350, devices=0) as pool:
-        long: Callable[[int], Job] = lambda number: Job(f"{number:0200}", {"unknown": 1}, str(tmp_path), 1.0)  # noqa: E731
-        for number in range(350):
+    with LocalPool(capacity=60, devices=0) as pool:
+        long: Callable[[int], Job] = lambda number: Job(f"{number:02500}", {"unknown": 1}, str(tmp_path), 1.0)  # noqa: E731
+        for number in range(60):  # 150 kB in, and twice as much out: both pipes hold 64 kB
             pool.start(long(number))
         results: list[JobResult] = []
-        while len(results) < 350:
+        while len(results) < 60:
             results += pool.wait(30)
     assert {one.outcome for one in results} == {"failed"} and "unknown" in results[0].reason

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_sweep import cell_contents, write_spec
+from warm import WarmCommand
 
 from twoclocks.cli import EXIT_STOPPED, main
 from twoclocks.commands import EXIT_FAILED
@@ -26,7 +28,6 @@ from twoclocks.sweeps.coordinator import Dispatch
 from twoclocks.sweeps.executors import Executor, JobResult, executor_of
 from twoclocks.sweeps.table import with_one_type, write_table
 
-pytestmark = pytest.mark.usefixtures("warm_server")
 LOCAL = EXECUTORS.create("local", workers=2)
 
 
@@ -108,14 +109,15 @@ def test_plan_and_status_run_nothing(work: Path, capsys: pytest.CaptureFixture[s
     assert "required: SPEC.yaml" in capsys.readouterr().err
 
 
-def start_sweep(spec: Path, out: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "twoclocks", "sweep", str(spec), "--out", str(out), "--workers", "2", *words]
-    return subprocess.Popen(
-        [*command, "--checkpoint-seconds", "0"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def start_sweep(spec: Path, out: Path, fresh: bool) -> subprocess.Popen[str] | WarmCommand:
+    words = ["sweep", str(spec), "--out", str(out), "--workers", "2", "--checkpoint-seconds", "0"]
+    pipes: dict[str, Any] = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    if fresh:
+        return subprocess.Popen([sys.executable, "-m", "twoclocks", *words], text=True, **pipes)
+    return WarmCommand(words, **pipes)
 
 
-def wait_for_rows(out: Path, process: subprocess.Popen[str]) -> None:
+def wait_for_rows(out: Path, process: subprocess.Popen[str] | WarmCommand) -> None:
     while not list(out.glob("cells/*/metrics.jsonl")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
@@ -137,7 +139,7 @@ def test_a_sweep_that_is_stopped_or_killed_goes_on_where_it_was(
     tmp_path: Path, number: signal.Signals, uninterrupted: dict[str, str]
 ) -> None:
     spec = write_spec(tmp_path / "long.yaml", set=LONG, seeds={"training": 2})
-    process = start_sweep(spec, tmp_path / "out")
+    process = start_sweep(spec, tmp_path / "out", fresh=number == signal.SIGTERM)
     wait_for_rows(tmp_path / "out", process)
     process.send_signal(number)
     process.communicate(timeout=30)

@@ -279,6 +279,7 @@ def test_the_bytes_of_the_stored_digest_are_run_and_not_older_bytecode(
     assert "palindramo" in RULES.names() and "palindrome" not in RULES.names()
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_measurements_are_made_again_after_an_import_changed(
     work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

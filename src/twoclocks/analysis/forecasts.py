@@ -115,7 +115,7 @@ def forecast_series(run: Run, series: Series, pilots: Sequence[tuple[Onset, Onse
     gap = settings.gap_onset(series)
     if gap is not None and len(pilots) >= 3:
         prior = gap_prior(gap, pilots)
-    level = settings.memory_level(run.copy_chance)
+    level = settings.memory_levels(run.copy_chance).nominal
     return forecast_run(series.steps, series.copied, series.trials, level, run.copy_chance, prior)
 
 

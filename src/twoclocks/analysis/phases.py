@@ -13,11 +13,13 @@ import numpy as np
 
 from twoclocks.analysis.laws import group_labels, unfit
 from twoclocks.clocks.onset import Onset
-from twoclocks.clocks.window import Clocks
+from twoclocks.clocks.window import Clocks, excursion_words
 from twoclocks.core.errors import UserError
 from twoclocks.runs.load import Run
 
-Name = Literal["nothing yet", "partial generalization", "generalization", "memorization", "not certain"]
+Name = Literal[
+    "nothing yet", "partial generalization", "generalization", "copying suspected", "memorization", "not certain"
+]
 
 
 @dataclass(frozen=True)
@@ -58,31 +60,40 @@ class RunPhases:
         memory = self.clocks.memory
         if by_copying:
             return tuple(k for k, part in self.clocks.parts.items() if part.seen and part.lower >= memory.upper)
-        return tuple(k for k, part in self.clocks.parts.items() if part.seen and part.upper <= memory.lower)
+        return tuple(
+            k for k, part in self.clocks.parts.items() if part.seen and part.upper <= self.clocks.copy_free_until
+        )
 
     @property
     def width(self) -> float | None:
-        """log10 of τ_mem/τ_rule where the window is open; a lower bound where an end is not known."""
+        """log10 of τ_mem/τ_rule where the window is open; a lower bound where an end is not known.
+
+        An excursion of copies above the threshold ends the window before τ_mem.
+        """
         rule, memory = self.clocks.rule, self.clocks.memory
         if self.clocks.verdict != "open" or not rule.upper:
             return None
-        if rule.estimate is None or memory.estimate is None:
-            return math.log10(memory.lower / rule.upper)
+        if self.at_least or rule.estimate is None or memory.estimate is None:
+            return math.log10(self.clocks.copy_free_until / rule.upper)
         return math.log10(memory.estimate / rule.estimate)
 
     @property
     def at_least(self) -> bool:
         """Whether ``width`` is a lower bound."""
-        return self.clocks.rule.estimate is None or self.clocks.memory.estimate is None
+        clocks = self.clocks
+        return clocks.rule.estimate is None or clocks.memory.estimate is None or clocks.excursion is not None
 
     def sentence(self, seeds: bool = False) -> str:
         """The result, such as ``N = 4,096: window from step 1,200 to step 9,000 (τ_rule 900–1,200, τ_mem …)``."""
         rule, memory, window = self.clocks.rule, self.clocks.memory, self.clocks.window
         parts = self.parts_learned()
         before = f"; {listed(parts)} learned before that" if parts else ""
-        if window is not None:
-            until = f"to step {window[1]:,.0f}" if memory.seen else f"at least to step {memory.lower:,.0f}"
-            result = f"window from step {window[0]:,.0f} {until} (τ_rule {rule}, τ_mem {memory})"
+        if self.clocks.suspected is not None:
+            result = f"{self.clocks} (τ_rule {rule}, τ_mem {memory}){before}"
+        elif window is not None:
+            until = f"at least to step {memory.lower:,.0f}" if math.isinf(window[1]) else f"to step {window[1]:,.0f}"
+            cut = excursion_words(self.clocks.excursion) if self.clocks.excursion is not None else ""
+            result = f"window from step {window[0]:,.0f} {until} (τ_rule {rule}, τ_mem {memory}){cut}"
         elif self.clocks.verdict == "empty":
             result = f"copies (step {memory}) before the rule{before}"
             late = self.parts_learned(by_copying=True)
@@ -105,6 +116,7 @@ class RunPhases:
             "parts": {kind: onset.as_json() for kind, onset in self.clocks.parts.items()},
             "parts_learned": list(self.parts_learned()),
             "verdict": self.clocks.verdict,
+            "suspected": self.clocks.suspected,
             "learned_by_memory": self.clocks.learned_by_memory,
             "log10_width": self.width,
             "width_is_lower_bound": self.at_least,
@@ -120,6 +132,7 @@ class PhaseCell:
     verdict: str  # the verdict of all of them, or "mixed"
     runs: int
     open: int  # of them
+    suspected: int  # of them: copying is suspected but not confirmed
     width: float | None  # median of log10 τ_mem/τ_rule over those that are open
     at_least: bool  # whether that is a lower bound
 
@@ -193,7 +206,9 @@ def run_phases(run: Run, group: str) -> RunPhases:
 def phases_between(clocks: Clocks, first: float, last: float) -> tuple[Phase, ...]:
     """The phase between all neighbouring ends of intervals; equal neighbours are joined."""
     onsets = [clocks.rule, clocks.memory, *clocks.parts.values()]
-    ends = {end for onset in onsets for end in (onset.lower, onset.upper) if first < end < last}
+    changes = [end for onset in onsets for end in (onset.lower, onset.upper)]
+    changes += [clocks.copy_free_until, math.inf if clocks.suspected is None else clocks.suspected]
+    ends = {end for end in changes if first < end < last}
     found: list[Phase] = []
     for begin, end in pairwise(sorted({first, last} | ends)):
         here = state(clocks, begin, end)
@@ -207,7 +222,9 @@ def state(clocks: Clocks, begin: float, end: float) -> Phase:
     """The phase from ``begin`` to ``end``, between which no interval of an onset begins or ends."""
     if clocks.memory.upper <= begin:
         return Phase("memorization", begin, end)
-    if clocks.memory.lower < end:
+    if clocks.suspected is not None and clocks.suspected <= begin:
+        return Phase("copying suspected", begin, end)
+    if clocks.copy_free_until < end:
         return Phase("not certain", begin, end)
     if clocks.rule.upper <= begin:
         return Phase("generalization", begin, end)
@@ -238,6 +255,7 @@ def cell_of(runs: Sequence[RunPhases]) -> PhaseCell:
         verdict=verdicts.pop() if len(verdicts) == 1 else "mixed",
         runs=len(runs),
         open=sum(run.clocks.verdict == "open" for run in runs),
+        suspected=sum(run.clocks.verdict == "suspected" for run in runs),
         width=float(np.median([run.width for run in open_ones if run.width is not None])) if open_ones else None,
         at_least=any(run.at_least for run in open_ones),
     )

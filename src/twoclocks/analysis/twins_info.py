@@ -195,7 +195,7 @@ def shared_times(clocks: Sequence[Clocks | None]) -> SharedTimes:
     return SharedTimes(
         window=(begin, end) if len(windows) == len(clocks) and begin <= end else None,
         learned=max((first_learned(one) for one in known), default=0.0),
-        before=min((one.lower for one in memory if one.seen), default=math.inf),
+        before=min((one.copy_free_until for one in known if one.memory.seen or one.memory.suspected), default=math.inf),
         after=max((one.upper for one in memory), default=math.inf),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twoclocks.bench.growth import GROWTH, Axis, Row, curve, exponents
-from twoclocks.report.theme import light, style
+from twoclocks.core.theme import light, style
 
 PANELS: dict[Axis, str] = {"n": "training rows N", "length": "entries of a row D", "samples": "samples"}
 LETTERS: dict[Axis, str] = {"n": "N", "length": "D", "samples": "samples"}

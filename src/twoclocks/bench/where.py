@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from twoclocks.bench.reference import plain_step
 from twoclocks.bench.steps import Row, Workload, seeded, with_precision
 from twoclocks.bench.timing import Work, rate, wait
-from twoclocks.report.theme import light, style
+from twoclocks.core.theme import light, style
 
 PURPOSES = {  # the first whose pattern is found in a name
     "attention": r"attention|fmha|flash|softmax",  # before the products: some of its kernels are called after theirs

@@ -1,5 +1,6 @@
 """From measured curves to times: onsets, the window between them, laws and forecasts; numpy and scipy only."""
 
+from twoclocks.clocks.chance import Chance
 from twoclocks.clocks.change_point import change_point
 from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.forecast import Forecast, forecast_run, forecast_size, gap_prior
@@ -11,6 +12,7 @@ from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 
 __all__ = [
+    "Chance",
     "ClockSettings",
     "Clocks",
     "Collapse",

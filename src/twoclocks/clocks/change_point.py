@@ -28,15 +28,25 @@ def change_point(
     (3.0, 4.0, 4.0)
     """
     step, hit, trial = checked_series(steps, hits, trials)
-    about: dict[str, Any] = {"definition": f"change of {what}, bounds of {confidence:.4g}"}
     permitted = tails(len(step), confidence)
     for last in range(1, len(step)):
         gain = likelihood_ratios(hit[: last + 1], trial[: last + 1])
         if gain.max() > chdtri(1, permitted[last] / last):  # ``last`` cuts are tested at this look
             likely = np.flatnonzero(gain >= gain.max() - chdtri(1, 1 - confidence))
-            about["first_crossing"] = float(step[last])  # the look of the detection
+            about: dict[str, Any] = {"first_crossing": float(step[last])}  # the look of the detection
+            about["definition"] = definition_of_change(what, confidence)
             return Onset(float(step[likely[0]]), float(step[likely[-1] + 1]), "observed", **about)
-    return Onset(0.0, math.inf, "right-censored", **about)
+    return no_change(confidence, what)
+
+
+def no_change(confidence: float, what: str) -> Onset:
+    """The onset of a change that was not detected: right-censored at 0, since nothing excludes an early, small one."""
+    return Onset(0.0, math.inf, "right-censored", definition=definition_of_change(what, confidence))
+
+
+def definition_of_change(what: str, confidence: float) -> str:
+    """The text that defines a change point."""
+    return f"change of {what}, bounds of {confidence:.4g}"
 
 
 def likelihood_ratios(hit: Floats, trial: Floats) -> Floats:

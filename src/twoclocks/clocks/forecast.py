@@ -66,7 +66,8 @@ def forecast_run(
 
     Model: the logit of the copy rate above chance grows linearly in ln step, with unknown slope. The posterior of
     (τ, slope) is computed on a grid. Recent evaluations have full weight, older ones less (``FORGETTING``). The default
-    prior is uniform in ln τ, from the first step to ``AHEAD`` times the last; ``prior`` is another one with its name.
+    prior is uniform in ln τ, from the last step to ``AHEAD`` times that; ``prior`` is another one with its name. Both
+    are conditioned on τ after the last step, since memory has not begun: no forecast is a step in the past.
     """
     step, hit, trial = checked_series(steps, copied, trials)
     if not 0 <= chance < threshold < 1:
@@ -77,19 +78,22 @@ def forecast_run(
     if not positive.any():
         raise UserError("steps: there is no evaluation after step 0; evaluate once more")
     step, hit, trial = step[positive], hit[positive], trial[positive]
-    grid = np.linspace(math.log(step[0]), math.log(step[-1] * AHEAD), 600)
+    now = float(step[-1])
+    grid = np.linspace(math.log(now), math.log(now * AHEAD), 600)
     score = log_likelihood(np.log(step), hit, trial, grid, threshold, chance)
     if prior is not None:
         score = score + prior[0](grid)[:, None]
     weight = np.exp(score - score.max()).sum(1)
     below = np.cumsum(weight) / weight.sum()
-    ends = [float(np.exp(np.interp(part, below, grid))) for part in ((1 - level) / 2, 0.5, (1 + level) / 2)]
+    # exp(log(now)) may be smaller than now by a rounding error.
+    parts = (1 - level) / 2, 0.5, (1 + level) / 2
+    ends = [max(now, float(np.exp(np.interp(part, below, grid)))) for part in parts]
     # A quantile in the last tenth of the grid depends on where the grid ends, not on data.
     ends = [math.inf if end > math.exp(grid[0] + 0.9 * (grid[-1] - grid[0])) else end for end in ends]
     basis = "copies so far" if prior is None else f"copies so far and {prior[1]}"
     if math.isinf(ends[2]) and prior is None:
         # Then the other quantiles depend on the grid too. The data only say that memory has not begun yet.
-        return Forecast(math.inf, float(step[-1]), math.inf, level, basis)
+        return Forecast(math.inf, now, math.inf, level, basis)
     return Forecast(math.inf if math.isinf(ends[2]) else ends[1], min(ends[0], ends[1]), ends[2], level, basis)
 
 

@@ -23,7 +23,8 @@ class Onset:
     """The step at which a curve crosses its threshold, known to lie in (lower, upper].
 
     observed: between two evaluations; left-censored: no evaluation is below the threshold with confidence (lower = 0);
-    right-censored: not reached; ``lower`` is the last evaluation that is below with confidence (upper = inf).
+    right-censored: not reached; ``lower`` is the last evaluation that is below with confidence (upper = inf). It may
+    still be suspected: some evaluation is above with confidence, but no streak of them is long enough.
 
     >>> Onset(lower=900, upper=1200, status="observed").estimate
     1039.23...
@@ -36,6 +37,9 @@ class Onset:
     interpolated: float | None = None  # where the measured curve has its lasting crossing, between evaluations
     threshold: float | None = None
     definition: str | None = None  # in words; onsets of different definitions must not be fitted together
+    # The first evaluation above the threshold with confidence, lasting or not, and the one before it (0 if none).
+    suspected: tuple[float, float] | None = None
+    suspected_again: float | None = None  # the first such evaluation after ``lower``, where ``lower`` is after that one
 
     def __post_init__(self) -> None:
         if self.status not in get_args(Status):
@@ -47,6 +51,8 @@ class Onset:
             raise SettingError(
                 "upper", self.upper, f"a right-censored onset, and no other, has upper = inf; this one is {self.status}"
             )
+        if self.suspected is not None and self.suspected != (0, 0) and not 0 <= self.suspected[0] < self.suspected[1]:
+            raise SettingError("suspected", self.suspected, "use two steps of at least 0, the earlier one first")
 
     def defined(self, definition: str) -> Onset:
         """The same onset with another text as its definition."""
@@ -56,6 +62,14 @@ class Onset:
     def seen(self) -> bool:
         """Whether the onset was reached, at the confidence of its bounds."""
         return self.status != "right-censored"
+
+    @property
+    def suspected_since(self) -> float | None:
+        """The step since which the onset is suspected but not confirmed; None if it was reached or excluded again."""
+        if self.seen or self.suspected is None:
+            return None
+        # Equal only if both are 0: the suspicion is at step 0, and no evaluation is below.
+        return self.suspected[1] if self.lower <= self.suspected[1] else self.suspected_again
 
     @property
     def middle(self) -> float | None:
@@ -83,6 +97,8 @@ class Onset:
     def from_json(cls, plain: dict[str, Any]) -> Onset:
         """The inverse of ``as_json``."""
         known = {key: plain[key] for key in cls.__dataclass_fields__ if key in plain}
+        if known.get("suspected") is not None:
+            known["suspected"] = tuple(known["suspected"])
         return cls(**{**known, "upper": math.inf if plain["upper"] is None else plain["upper"]})
 
 
@@ -93,12 +109,14 @@ def onset(
     threshold: float,
     sustain: int = 3,
     confidence: float = 0.95,
+    margins: tuple[float, float] = (0.0, 0.0),
 ) -> Onset:
     """The onset at which ``hits/trials`` rises above the threshold for ``sustain`` evaluations in a row.
 
     ``upper`` is the first of so many evaluations in a row whose lower confidence bound lies above the threshold,
     ``lower`` the last one before it whose upper bound lies below. Bounds are exact and corrected for the number of
-    looks (``clocks/looks.py``). ``confidence=0`` uses the measured rates without bounds, as P1 does.
+    looks (``clocks/looks.py``). ``confidence=0`` uses the measured rates without bounds, as P1 does. ``margins``: how
+    much lower and how much higher the threshold may be, where it is uncertain itself; they widen the bounds.
 
     >>> onset([10, 20, 30, 40, 50], [0, 0, 50, 80, 90], 100, threshold=0.3)
     Onset(lower=20.0, upper=30.0, status='observed', first_crossing=30.0, interpolated=25.5..., threshold=0.3, ...)
@@ -108,7 +126,8 @@ def onset(
     if not 0 < threshold < 1:
         raise SettingError("threshold", threshold, "use a number between 0 and 1")
     rate = hit / trial
-    bounds = rate_bounds(hit, trial, confidence) if confidence > 0 else (rate, rate)
+    low, high = rate_bounds(hit, trial, confidence) if confidence > 0 else (rate, rate)
+    bounds = low - margins[1], high + margins[0]
     return crossing(
         step, rate, bounds, threshold, sustain, definition_of(f"rate above {threshold:.4g}", sustain, confidence)
     )
@@ -151,11 +170,17 @@ def crossing(
         "threshold": threshold,
         "definition": definition,
     }
+    if bounds_above.any():
+        index = int(np.argmax(bounds_above))
+        about["suspected"] = (float(step[index - 1]) if index else 0.0, float(step[index]))
     begin = first_streak(bounds_above, sustain)
     before = np.flatnonzero(bounds_below[:begin])
     lower = float(step[before[-1]]) if len(before) else 0.0
     if begin is None:
-        # A streak that the end of the run cuts short does not count; ``lower`` lies before it.
+        # A streak that the end of the run cuts short is a suspicion, not an onset; ``lower`` lies before it.
+        again = step[bounds_above & (step > lower)]
+        if len(again) and lower > about["suspected"][1]:
+            about["suspected_again"] = float(again[0])
         return Onset(lower, math.inf, "right-censored", **about)
     return Onset(lower, float(step[begin]), "observed" if len(before) else "left-censored", **about)
 

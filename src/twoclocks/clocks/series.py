@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from twoclocks.clocks.onset import Numbers
+from twoclocks.core.arrays import Floats
 from twoclocks.core.counts import TRIALS, Row, hits_of, is_stored, scaled_hits
 
 
@@ -32,6 +35,7 @@ class Look:
     valid: int | None = None
     gap: float | None = None  # loss on held-out minus loss on training samples
     gap_error: float | None = None  # None: not known
+    copied_valid: int | None = None  # copies that are valid too; None: all copies are (exact copies of valid samples)
 
     @classmethod
     def from_row(cls, row: Row, columns: SeriesColumns) -> Look:
@@ -59,12 +63,14 @@ class Series:
     gap_errors: Numbers | None = None  # None: not known, and then the gap's onset has no bounds
     parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
     copies: str = "copies"  # what was counted as one, in words
+    copied_valid: Numbers | None = None  # copies that are valid too; None: all copies are
 
     @classmethod
     def from_looks(cls, looks: Sequence[Look], copies: str = "copies") -> Series:
         """The looks as columns; a column that some look lacks is None. ``copies`` says what counted as one."""
         valid = [look.valid for look in looks if look.valid is not None]
         gaps = [look.gap for look in looks if look.gap is not None]
+        both = [look.copied_valid for look in looks if look.copied_valid is not None]
         errors = [look.gap_error for look in looks if look.gap_error is not None]
         some = len(looks) > 0
         return cls(
@@ -75,7 +81,23 @@ class Series:
             gaps=gaps if some and len(gaps) == len(looks) else None,
             gap_errors=errors if some and len(errors) == len(looks) else None,
             copies=copies,
+            copied_valid=both if some and len(both) == len(looks) else None,
         )
+
+    def copies_among_valid(self) -> tuple[Floats, Floats, Floats]:
+        """Steps, valid copies and valid samples of the looks that have valid samples; without a rule, of all samples.
+
+        A model that only learns the rule makes more copies by chance, but not more per valid sample.
+        """
+        step, copied, trial = (np.asarray(v, dtype=np.float64) for v in (self.steps, self.copied, self.trials))
+        if self.valid is None:
+            return step, copied, trial
+        valid = np.asarray(self.valid, dtype=np.float64)
+        if self.copied_valid is not None:
+            copied = np.asarray(self.copied_valid, dtype=np.float64)
+        some = valid > 0
+        # A near copy may be invalid; where that was not counted, at most all valid samples are copies.
+        return step[some], np.minimum(copied, valid)[some], valid[some]
 
     @classmethod
     def from_rows(cls, rows: Sequence[Row], columns: SeriesColumns) -> Series:

@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from twoclocks.clocks.change_point import change_point
+from twoclocks.clocks.chance import SHARE, Chance
+from twoclocks.clocks.change_point import change_point, no_change
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
 from twoclocks.clocks.series import Series
@@ -25,6 +26,15 @@ POLICIES: dict[str, str] = {
 PLAIN = 0.95  # confidence used to check the number of samples where clocks.confidence is 0
 
 
+@dataclass(frozen=True)
+class MemoryLevels:
+    """The threshold of the copy rate, and its ends where the chance level is uncertain."""
+
+    exclude: float  # a copy rate with an upper bound below it is no copying
+    nominal: float
+    confirm: float  # a copy rate with a lower bound above it is copying
+
+
 @dataclass(frozen=True, kw_only=True)
 class ClockSettings(Settings):
     """Thresholds of the clocks (P1 §3, C.7; P2 for the gap) and the confidence of a crossing."""
@@ -37,13 +47,29 @@ class ClockSettings(Settings):
     confidence: float = setting(0.95, "of the bounds, over all evaluations together; 0: no bounds", at_least=0, below=1)
     stop: Policy = setting("never", f"when a run ends before its last step: {', '.join(POLICIES)}")
 
-    def memory_level(self, chance: float) -> float:
-        """The threshold of τ_mem, where true samples are copies with probability ``chance``."""
-        level = self.memory_threshold + (chance if self.above_chance else 0.0)
-        if level >= 1 or chance >= level:
-            fix = f"a true sample is a copy with chance {chance:.2g}; use fewer training samples or a larger rule"
+    def memory_levels(self, chance: Chance | float | None) -> MemoryLevels:
+        """The threshold of τ_mem, where true samples are copies with the probability ``chance`` (None: not known).
+
+        A copy rate must also exceed every chance level that its interval leaves possible.
+        """
+        level = chance if isinstance(chance, Chance) else Chance.exact(chance or 0.0)
+        low, nominal, high = (
+            self.memory_threshold + self.above_chance * c for c in (level.low, level.rate, level.high)
+        )
+        if nominal >= 1 or level.rate >= nominal:
+            fix = f"a true sample is a copy with chance {level.rate:.2g}; use fewer training samples or a larger rule"
             raise SettingError("clocks.memory_threshold", self.memory_threshold, fix)
-        return level
+        return MemoryLevels(low, nominal, max(high, level.high))
+
+    @property
+    def claimed_confidence(self) -> float:
+        """The confidence that decisions claim: that of the settings, or ``PLAIN`` where clocks have no bounds."""
+        return self.confidence or PLAIN
+
+    def look_confidence(self, chance: Chance | float | None) -> float:
+        """The confidence of the bounds over all looks; an estimated chance level spends a part of the error."""
+        estimated = isinstance(chance, Chance) and not chance.is_exact
+        return 1 - (1 - SHARE if estimated else 1) * (1 - self.claimed_confidence)
 
     def check_samples(self, samples: int, looks: int, validity: float = 0.0, copies: float = 0.0) -> None:
         """Refuse too few samples to separate the thresholds from chance, or from a perfect model, at every look.
@@ -56,7 +82,7 @@ class ClockSettings(Settings):
         chance = {"chance": validity} if validity < 1 else {}
         levels = {
             "rule_threshold": (self.rule_threshold, {**chance, "perfect samples": 1.0}),
-            "memory_threshold": (self.memory_level(copies), {"chance": copies, "nothing but copies": 1.0}),
+            "memory_threshold": (self.memory_levels(copies).nominal, {"chance": copies, "nothing but copies": 1.0}),
         }
         need, name, what, rate = max(
             (least_samples(rate, level, looks, self.confidence or PLAIN), name, what, rate)
@@ -67,26 +93,29 @@ class ClockSettings(Settings):
             why = f"to separate clocks.{name} = {getattr(self, name):g} from {what} ({rate:.2g})"
             raise SettingError("evaluation.samples", samples, f"{why} at {looks} evaluations, use at least {need}")
 
-    def read(self, series: Series, copy_chance: float, changes: bool = True) -> Clocks:
+    def read(self, series: Series, copy_chance: Chance | float | None, changes: bool = True) -> Clocks:
         """All clocks of a series; ``changes`` adds change points, whose cost grows with the square of the looks."""
         rule, confidence = f"above {self.rule_threshold:g}", self.confidence or PLAIN
         copies = f"{series.copies} above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
         valid, parts = series.valid, series.parts or {}
-        counted = {"rule": valid, "memory": series.copied}
         return Clocks(
             rule=NO_RULE if valid is None else self.rate_onset(series, valid, self.rule_threshold, f"valid {rule}"),
-            memory=self.rate_onset(series, series.copied, self.memory_level(copy_chance), copies),
+            memory=self.memory_onset(series, copy_chance, copies),
             gap=self.gap_onset(series),
             parts={
                 kind: self.rate_onset(series, hits, self.rule_threshold, f"valid {kind}s {rule}")
                 for kind, hits in parts.items()
             },
-            changes={
-                name: change_point(series.steps, hits, series.trials, confidence, name)
-                for name, hits in counted.items()
-                if changes and hits is not None
-            },
+            changes=change_points(series, confidence) if changes else {},
         )
+
+    def memory_onset(self, series: Series, chance: Chance | float | None, what: str) -> Onset:
+        """When the copy rate rises above its threshold to stay there; an uncertain chance level widens the bounds."""
+        levels = self.memory_levels(chance)
+        confidence = self.look_confidence(chance) if self.confidence else 0.0
+        margins = (levels.nominal - levels.exclude, levels.confirm - levels.nominal) if self.confidence else (0.0, 0.0)
+        found = onset(series.steps, series.copied, series.trials, levels.nominal, self.sustain, confidence, margins)
+        return found.defined(definition_of(what, self.sustain, self.confidence))
 
     def rate_onset(self, series: Series, hits: Numbers, threshold: float, what: str) -> Onset:
         """When the rate of hits rises above a threshold to stay there."""
@@ -101,3 +130,16 @@ class ClockSettings(Settings):
             return gap_onset(series.steps, series.gaps, np.zeros(len(series.gaps)), self.gap_threshold, self.sustain, 0)
         how = self.gap_threshold, self.sustain, self.confidence
         return gap_onset(series.steps, series.gaps, series.gap_errors, *how)
+
+
+def change_points(series: Series, confidence: float) -> dict[str, Onset]:
+    """When the rates of valid samples and of copies first rise; copies are counted among the valid samples.
+
+    Otherwise copies that come by chance with the rule would look like copying.
+    """
+    step, copied, valid = series.copies_among_valid()
+    if series.valid is None:
+        return {"memory": change_point(step, copied, valid, confidence, "memory")}
+    what = "memory among valid samples"
+    memory = change_point(step, copied, valid, confidence, what) if len(step) > 1 else no_change(confidence, what)
+    return {"rule": change_point(series.steps, series.valid, series.trials, confidence, "rule"), "memory": memory}

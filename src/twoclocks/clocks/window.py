@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from twoclocks.clocks.onset import Onset
 
-Verdict = Literal["open", "empty", "unknown"]
+Verdict = Literal["open", "suspected", "empty", "unknown"]
 NO_RULE = Onset(0.0, math.inf, "right-censored", definition="no rule is known")
 
 
@@ -24,15 +24,43 @@ class Clocks:
     changes: Mapping[str, Onset] = field(default_factory=dict)  # of "rule" and "memory", by change point
 
     @property
-    def verdict(self) -> Verdict:
-        """Whether the rule is learned before memory begins: open (yes), empty (no), or unknown.
+    def suspected(self) -> float | None:
+        """The step since which copying is suspected but not confirmed; None if it is neither."""
+        return self.memory.suspected_since
 
-        open and empty hold at the confidence of the onsets' bounds; unknown: the intervals overlap. Where memory comes
-        first, a later rule onset does not count as rule learning (P1 C.7).
+    @property
+    def excursion(self) -> float | None:
+        """The first step at which copies were above the threshold, if they were below it again later."""
+        first = self.memory.suspected
+        return first[1] if first is not None and first[1] < self.memory.lower else None
+
+    @property
+    def copy_free_until(self) -> float:
+        """The last step by which no evaluation was above the threshold of memory, at the confidence of its bounds."""
+        first = self.memory.suspected
+        return self.memory.lower if first is None else min(self.memory.lower, first[0])
+
+    @property
+    def learned_before_suspicion(self) -> bool:
+        """Whether the rule was learned before the first evaluation above the threshold of memory, if there is one."""
+        if not self.rule.seen or self.memory.suspected is None:
+            return self.rule.seen
+        before, first = self.memory.suspected
+        return self.rule.upper <= before and self.rule.upper < first  # at step 0 the two are the same evaluation
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the rule is learned before copying: open (yes), suspected (copying, unconfirmed), empty, or unknown.
+
+        open and empty hold at the confidence of the onsets' bounds; suspected: some evaluations are above the threshold
+        of memory, but not enough in a row; unknown: the intervals overlap. Where memory comes first, a later rule onset
+        does not count as rule learning (P1 C.7).
         """
+        if self.suspected is not None:
+            return "suspected"
         if self.rule.definition == NO_RULE.definition:
             return "unknown"
-        if self.rule.seen and self.rule.upper <= self.memory.lower:
+        if self.rule.upper <= self.memory.lower and self.learned_before_suspicion:
             return "open"
         if self.memory.seen and self.memory.upper <= self.rule.lower:
             return "empty"
@@ -45,18 +73,31 @@ class Clocks:
 
     @property
     def window(self) -> tuple[float, float] | None:
-        """First and last step of the window, at the bounds' confidence; the end is inf while memory has not begun."""
-        if self.verdict != "open":
+        """First and last step of the window; the end is inf while no evaluation is above the threshold of memory.
+
+        It ends before the first evaluation that is above with confidence, even if that did not last.
+        """
+        if self.verdict not in ("open", "suspected") or not self.learned_before_suspicion:
             return None
-        return self.rule.upper, self.memory.lower if self.memory.seen else math.inf
+        end = self.memory.lower if self.memory.seen else math.inf
+        return self.rule.upper, end if self.memory.suspected is None else min(end, self.memory.suspected[0])
 
     def __str__(self) -> str:
-        if self.window is None:
-            return f"{self.verdict}, rule by memory" if self.learned_by_memory else self.verdict
+        excursion = "" if self.excursion is None else excursion_words(self.excursion)
+        if self.suspected is not None:
+            return f"copying suspected since step {self.suspected:,.0f}, unconfirmed{self.window_words()}{excursion}"
+        if self.learned_by_memory:
+            return "empty, rule by memory"
+        if self.verdict != "open" or self.window is None:
+            return f"{self.verdict}{excursion}"
         begin, end = self.window
         if end == math.inf:
             return f"open from {begin:,.0f}, no end seen"
-        return f"open {begin:,.0f}–{end:,.0f}" if end > begin else f"open at {begin:,.0f}"
+        return f"open {steps_words(begin, end)}{excursion}"
+
+    def window_words(self) -> str:
+        """The window of a run in which copying is suspected, as the end of a sentence; empty if there is none."""
+        return "" if self.window is None else f"; window {steps_words(*self.window)}"
 
     def as_json(self) -> dict[str, Any]:
         window = self.window
@@ -67,6 +108,18 @@ class Clocks:
             "parts": {kind: one.as_json() for kind, one in self.parts.items()},
             "change_points": {name: one.as_json() for name, one in self.changes.items()},
             "verdict": self.verdict,
+            "suspected": self.suspected,
+            "excursion": self.excursion,
             "window": None if window is None else [window[0], None if window[1] == math.inf else window[1]],
             "learned_by_memory": self.learned_by_memory,
         }
+
+
+def steps_words(begin: float, end: float) -> str:
+    """The first and the last step of a window as text: ``400–800``, or ``at 400`` if one evaluation is inside."""
+    return f"{begin:,.0f}–{end:,.0f}" if end > begin else f"at {begin:,.0f}"
+
+
+def excursion_words(step: float) -> str:
+    """That copies rose above the threshold and fell again, as the end of a sentence."""
+    return f"; copies above the threshold at step {step:,.0f}, later below it again"

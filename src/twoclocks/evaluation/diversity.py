@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.lazy import torch
@@ -185,13 +186,25 @@ def expected_distinct(room: int, draws: float) -> float | None:
 
 def expected_entropy(draws: int, groups: list[tuple[int, float]]) -> float:
     """Expected ``entropy`` of independent draws; a group is (number of contents, probability of each of them)."""
-    from scipy.stats import binom  # slow to import, and tables of clocks need none of it
-
     repeats = seen = 0.0
     for contents, probability in groups:
-        mean = draws * probability
-        reach = 12 * math.sqrt(mean) + 40  # beyond lies less than rounding
-        count = np.arange(max(1, math.floor(mean - reach)), min(draws, math.ceil(mean + reach)) + 1)
-        repeats += contents * float(binom.pmf(count, draws, probability) @ (count * np.log2(count)))
-        seen += contents * float(binom.sf(0, draws, probability))
+        count, chance = binomial(draws, probability)
+        repeats += contents * float(chance @ (count * np.log2(np.maximum(count, 1))))
+        seen += contents * (-math.expm1(draws * math.log1p(-probability)) if probability < 1 else 1.0)
     return math.log2(draws) - repeats / draws + MILLER_MADOW * (seen - 1) / draws
+
+
+def binomial(draws: int, probability: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Counts of successes that can occur, and the probability of each; from ratios of neighbours, without scipy.stats.
+
+    Importing scipy.stats takes as long as a short run, and every run would pay for it.
+    """
+    if probability in (0, 1):
+        return np.array([draws * int(probability)]), np.ones(1)
+    mean = draws * probability
+    reach = 12 * math.sqrt(mean) + 40  # beyond lies less than rounding
+    count = np.arange(max(0, math.floor(mean - reach)), min(draws, math.ceil(mean + reach)) + 1)
+    ratios = (draws - count[:-1]) / count[1:] * (probability / (1 - probability))
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    weights = np.exp(logs - logs.max())
+    return count, weights / weights.sum()

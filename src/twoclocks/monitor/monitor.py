@@ -2,62 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from twoclocks.clocks.forecast import Forecast, forecast_run
-from twoclocks.clocks.looks import least_samples, rate_bounds
+from twoclocks.clocks.chance import Chance
+from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.series import Look, Series
-from twoclocks.clocks.settings import PLAIN, POLICIES, ClockSettings, Policy
+from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.clocks.window import Clocks
-from twoclocks.core.config import to_mapping
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
-from twoclocks.monitor.copies import CRITERIA, Criterion, Exact, as_array, as_rows, distinct
+from twoclocks.monitor.criteria import CRITERIA, Criterion, Exact, Matches, Ratio, Verbatim
+from twoclocks.monitor.decision import Copies, Decision, Judgement
+from twoclocks.monitor.gallery import Gallery
 from twoclocks.monitor.record import Record
+from twoclocks.monitor.state import MonitorState, read_state, write_state
+from twoclocks.monitor.symmetries import Symmetry
+from twoclocks.monitor.training_set import TrainingSet, as_array
 
-MonitorPhase = Literal["untrained", "rule", "memorizing"]
-FORMAT = 1  # of the stored state
+Validity = Callable[[Any], Any]  # samples -> one true or false value each
+MANY_SYMBOLS = (
+    64  # integers with more different values are probably pixels or tokens, which are rarely equal by whole rows
+)
 
 log = logging.getLogger("twoclocks")
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The phase, the rates and the stop decision after an observation."""
-
-    step: int
-    phase: MonitorPhase
-    stop: bool
-    reason: str  # why to stop, or why not, in a sentence
-    copy_rate: float
-    copy_rate_ci: tuple[float, float]  # valid at all looks (interim analyses) together
-    copy_chance: float | None  # copy rate of a model that learned only the rule; None if not known
-    valid_rate: float | None  # None without a rule
-    clocks: Clocks
-    ahead: Callable[[], Forecast | None] = field(repr=False)
-
-    @cached_property
-    def forecast(self) -> Forecast | None:
-        """Forecast of τ_mem, computed at first use; None once memory has begun."""
-        return self.ahead()
-
-
 class Monitor:
-    """Counts copies of the training set among samples; with a rule also valid samples, with losses also their gap.
+    """Counts copies of the training set among samples; also valid samples, and the gap of losses, where they are known.
 
-    ``train`` and ``samples`` are arrays (n, *shape) of integers or of floats. ``copies`` defines a copy: "exact",
-    "hamming", "ratio", or a criterion of ``twoclocks.monitor.copies``. ``held_out``: real samples that were not trained
-    on; their copy rate is the chance level, which a rule gives without them. ``policy`` says when to stop
+    ``train`` and ``samples`` are arrays (n, *shape) of integers or of floats, or lists of texts. ``copies`` defines a
+    copy: "auto" (integers: exact; floats: a ratio of distances; texts: 50 words in a row), another name of
+    ``tc.monitor.CRITERIA``, or a criterion of ``tc.monitor``. ``held_out``: real samples that were not trained on; they
+    set the threshold of the ratio, and their copy rate is the chance level, which a rule gives without them.
+    ``valid``: a function that says which samples are valid, in place of a rule. ``symmetries``: forms in which a
+    training row is still the same row (``tc.monitor.SYMMETRIES``, or functions). ``policy`` says when to stop
     (``POLICIES``); the default is that of the settings, or else "memory".
 
     >>> monitor = Monitor(train=[[0, 1, 1], [1, 0, 1]])
@@ -71,59 +54,61 @@ class Monitor:
         rule: Any | None = None,
         settings: ClockSettings | None = None,
         *,
-        copies: str | Criterion = "exact",
+        copies: str | Criterion = "auto",
         held_out: Any | None = None,
+        valid: Validity | None = None,
+        symmetries: Sequence[str | Symmetry] = (),
         policy: Policy | None = None,
     ) -> None:
         self.rule = rule
         self.settings = settings if settings is not None else ClockSettings()
-        if rule is not None and not callable(getattr(rule, "is_valid", None)):
-            raise UserError(f"rule: {rule!r} is not a rule; make one with tc.rules.create")
         if not isinstance(self.settings, ClockSettings):
             raise UserError(f"settings: {self.settings!r} is not allowed; use tc.clocks.ClockSettings(…)")
+        self.valid = validity_of(rule, valid)
         self.policy = self._policy(policy)
-        if rule is not None and not (valid := np.asarray(rule.is_valid(train))).all():
-            raise UserError(f"train: {int((~valid).sum())} rows break the rule; remove them, or leave the rule out")
-        self.criterion = criterion_of(copies)
-        self._train = distinct(as_rows(train, "train"))
-        self.criterion.check(self._train)
-        self.copy_chance = self._chance(held_out)
-        self._level = self.settings.memory_level(self.copy_chance or 0.0)  # raises now, not during training
-        self._record = Record(with_rule=rule is not None)
+        if rule is not None and not (obeys := np.asarray(rule.is_valid(train))).all():
+            raise UserError(f"train: {int((~obeys).sum())} rows break the rule; remove them, or leave the rule out")
+        self.train = TrainingSet(train, symmetries)
+        kept = None if held_out is None else self.train.checked(held_out, "held_out")
+        self.criterion, kept = criterion_of(copies, self.train).calibrated(self.train, kept)
+        self.criterion.check_kind(self.train)
+        self._match = self.criterion.matcher(self.train)
+        self.chance = self._chance(kept)
+        self.settings.memory_levels(self.chance)  # an impossible threshold is an error now, not during training
+        self._record = Record(with_validity=self.valid is not None)
+        self._gallery = Gallery()
 
     def _policy(self, given: Policy | None) -> Policy:
         """The policy that was given, or that of the settings, or "memory"; checked."""
         chosen = given if given is not None else self.settings.stop if self.settings.stop != "never" else "memory"
         if chosen not in get_args(Policy):
             raise UnknownNameError("policy", chosen, POLICIES)
-        if chosen == "rule" and self.rule is None:
-            raise SettingError("policy", chosen, "it needs a rule; give one, or use memory or caution")
+        if chosen == "rule" and self.valid is None:
+            raise SettingError("policy", chosen, "it needs a rule or valid=; give one, or use memory or caution")
         return chosen
 
-    def _chance(self, held_out: Any | None) -> float | None:
+    def _chance(self, held_out: Any | None) -> Chance | None:
         """Probability that a sample of the true distribution counts as a copy; None if not known, then 0 is used."""
+        confidence = self.settings.claimed_confidence
         if held_out is not None:
-            return float(self.criterion.is_copy(self._checked_rows(held_out, "held_out"), self._train).mean())
-        if isinstance(self.criterion, Exact):
-            return None if self.rule is None else float(self.rule.copy_chance(len(self._train)))
+            copied = int(self._match(held_out).copied.sum())
+            return Chance.estimated(copied, len(held_out), confidence, f"{len(held_out)} held-out samples")
+        exact = isinstance(self.criterion, Exact) and not self.train.symmetries
+        if self.rule is not None and exact:
+            return Chance.exact(float(self.rule.copy_chance(len(self.train))))
         if self.rule is not None:
-            rows = self._checked_rows(self.rule.sample(CHANCE_SAMPLES, seed=0), "rule")
-            return float(self.criterion.is_copy(rows, self._train).mean())
-        name = self.criterion.name
-        log.warning(f"copies: the chance level of copies ({name}) is not known; give held_out")
+            rows = self.train.checked(self.rule.sample(CHANCE_SAMPLES, seed=0), "rule")
+            copied = int(self._match(rows).copied.sum())
+            return Chance.estimated(copied, CHANCE_SAMPLES, confidence, f"{CHANCE_SAMPLES} samples of the rule")
+        if not exact:
+            name = self.criterion.name
+            log.warning(f"copies: the chance level of copies ({name}) is not known; give held_out")
         return None
 
-    def _checked_rows(self, values: Any, name: str) -> Any:
-        """Convert values to rows; UserError if their length or kind differs from the training set."""
-        rows = as_rows(values, name)
-        if rows.shape[1] != self._train.shape[1]:
-            raise UserError(f"{name}: rows of {rows.shape[1]} entries, the training set has {self._train.shape[1]}")
-        if (rows.dtype.kind == "f") != (self._train.dtype.kind == "f"):
-            kind, other = ("floats", "integers") if rows.dtype.kind == "f" else ("integers", "floats")
-            raise UserError(
-                f"{name}: {kind}, but the training set has {other}; give both as integers or both as floats"
-            )
-        return rows
+    @property
+    def copy_chance(self) -> float | None:
+        """Copy rate of a model that learned only the rule; None if not known."""
+        return None if self.chance is None else self.chance.rate
 
     def observe(
         self,
@@ -142,18 +127,24 @@ class Monitor:
             raise UserError("train_loss: the gap needs held_out_loss and train_loss; give both or none")
         gap, error = (None, None) if train_loss is None else gap_of(train_loss, held_out_loss)
         given = samples() if callable(samples) else samples
-        rows = self._checked_rows(given, "samples")
-        copied = int(self.criterion.is_copy(rows, self._train).sum())
-        return self.observe_counts(Look(int(step), copied, len(rows), self._valid(given, len(rows)), gap, error))
+        rows = self.train.checked(given, "samples")
+        matches = self._match(rows, device_of(given))
+        copies = Copies.of(matches, self.train.original)
+        valid, both = self._count_valid(given, matches)
+        self.record(Look(int(step), len(copies), len(rows), valid, gap, error, copied_valid=both))
+        self._gallery = Gallery.of(int(step), rows, matches, self.train, self.criterion)
+        return self._judgement.decide(self.series(), copies)
 
-    def _valid(self, given: Any, n: int) -> int | None:
-        """Number of valid samples; None without a rule."""
-        if self.rule is None:
-            return None
-        valid = np.asarray(self.rule.is_valid(given))
+    def _count_valid(self, given: Any, matches: Matches) -> tuple[int | None, int | None]:
+        """Number of valid samples, and of copies among them; None where validity is not known."""
+        if self.valid is None:
+            return None, None
+        n = len(matches.copied)
+        valid = as_array(self.valid(given), "valid")
         if valid.shape != (n,):
-            raise UserError(f"rule: is_valid returned the shape {valid.shape} for {n} samples; return one value each")
-        return int(valid.sum())
+            raise UserError(f"valid: it returned the shape {valid.shape} for {n} samples; return one value each")
+        valid = valid.astype(np.bool_)
+        return int(valid.sum()), int((valid & matches.copied).sum())
 
     def observe_counts(self, look: Look) -> Decision:
         """Record counts and decide, where the counts are already known."""
@@ -173,14 +164,15 @@ class Monitor:
 
     def _check_enough(self, look: Look) -> None:
         """Raise UserError if there are too few samples for the policy "caution"."""
-        need = least_samples(self.copy_chance or 0.0, self._level, 1, self._confidence)
+        level = self.settings.memory_levels(self.chance).exclude
+        need = least_samples(self.copy_chance or 0.0, level, 1, self.settings.look_confidence(self.chance))
         if look.trials < need:
-            fix = f"policy caution cannot exclude copies above {self._level:.3g} with them; give at least {need}"
+            fix = f"policy caution cannot exclude copies above {level:.3g} with them; give at least {need}"
             raise UserError(f"samples: {look.trials} are too few; {fix}, more for many looks")
 
     @property
-    def _confidence(self) -> float:
-        return self.settings.confidence or PLAIN
+    def _judgement(self) -> Judgement:
+        return Judgement(self.policy, self.settings, self.chance)
 
     def series(self) -> Series:
         """The counts of all looks."""
@@ -188,105 +180,105 @@ class Monitor:
 
     def clocks(self) -> Clocks:
         """The clocks so far."""
-        if not len(self._record):
-            raise UserError("clocks: nothing was observed yet; call observe first")
-        return self.settings.read(self.series(), self.copy_chance or 0.0)
+        self._check_observed("clocks")
+        return self.settings.read(self.series(), self.chance)
 
     def decision(self) -> Decision:
         """The current decision."""
+        self._check_observed("decision")
+        return self._judgement.decide(self.series())
+
+    def _check_observed(self, what: str) -> None:
         if not len(self._record):
-            raise UserError("decision: nothing was observed yet; call observe first")
-        series, last = self.series(), self._record.looks[-1]
-        clocks = self.settings.read(series, self.copy_chance or 0.0, changes=False)
-        copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
-        # The interval has two sides, each with half the error; a policy uses one side only.
-        low, high = (float(ends[-1]) for ends in rate_bounds(copied, trials, (1 + self._confidence) / 2))
-        most = float(rate_bounds(copied, trials, self._confidence)[1][-1])
-        learned = self.rule is not None and clocks.rule.seen
-        phase: MonitorPhase = "memorizing" if clocks.memory.seen else "rule" if learned else "untrained"
-        stop, reason = self._judge(clocks, most)
+            raise UserError(f"{what}: nothing was observed yet; call observe first")
 
-        def ahead() -> Forecast | None:
-            if clocks.memory.seen or last.step == 0:
-                return None
-            return forecast_run(series.steps, series.copied, series.trials, self._level, self.copy_chance or 0.0)
+    def gallery(self, path: Path | str | None = None) -> Any:
+        """A figure of the last observation's copies beside their originals; also written to ``path``, if given."""
+        return self._gallery.draw(path)
 
-        return Decision(
-            step=last.step,
-            phase=phase,
-            stop=stop,
-            reason=reason,
-            copy_rate=last.copied / last.trials,
-            copy_rate_ci=(low, high),
-            copy_chance=self.copy_chance,
-            valid_rate=None if last.valid is None else last.valid / last.trials,
-            clocks=clocks,
-            ahead=ahead,
+    def report(self, path: Path | str) -> None:
+        """Write one HTML page: verdict, curves, looks, and the gallery of the last observation."""
+        from twoclocks.monitor.page import write_page
+
+        self._check_observed("report")
+        write_page(self._state(), Path(path), self._gallery)
+
+    def _state(self) -> MonitorState:
+        return MonitorState(
+            train=self.train.digest,
+            settings=self.settings,
+            policy=self.policy,
+            copies=self.criterion.name,
+            validity=None if self.valid is None else validity_name(self.rule, self.valid),
+            chance=self.chance,
+            rows=self.train.given,
+            distinct=len(self.train),
+            groups=int(self.train.groups.max()) + 1 if self.criterion.uses_groups else None,
+            looks=tuple(self._record.looks),
         )
-
-    def _judge(self, clocks: Clocks, high: float) -> tuple[bool, str]:
-        """Whether the policy says stop, and the reason; ``high`` is the upper bound of the copy rate."""
-        if self.policy == "rule":
-            return clocks.rule.seen, f"the rule: {clocks.rule}"
-        if self.policy == "memory":
-            return clocks.memory.seen, f"memory: {clocks.memory}"
-        if self.policy == "caution":
-            relation = "may reach" if high > self._level else "stay below"
-            bound = f"threshold {self._level:.3g}, {self._confidence:.0%} confidence"
-            return high > self._level, f"copies {relation} {high:.3g} ({bound})"
-        return False, "policy never"
 
     def state(self) -> dict[str, Any]:
         """All counts so far as plain values, for ``load_state`` of a monitor with the same training set."""
-        looks = [vars(look) for look in self._record.looks]
-        return {"format": FORMAT, "about": self._about(), "looks": looks}
-
-    def _about(self) -> dict[str, Any]:
-        """What a stored state must have in common with this monitor."""
-        train = hashlib.sha256(self._train.tobytes()).hexdigest()
-        settings = {key: value for key, value in to_mapping(self.settings).items() if key != "stop"}
-        plain = {"copies": self.criterion.name, "rule": None if self.rule is None else type(self.rule).__qualname__}
-        return {"train": train, "settings": settings, "copy_chance": self.copy_chance, **plain}
+        return self._state().as_json()
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state``; UserError if it has another training set, rule, criterion or thresholds."""
-        if not isinstance(state, Mapping) or state.get("format") != FORMAT:
-            raise UserError("state: it is not the state of a monitor; give what state() returned")
-        there = state.get("about", {})
-        for key, value in self._about().items():
-            if there.get(key) != value:
-                raise UserError(f"state: its {key} is {there.get(key)}, this monitor's {value}; use the same")
-        fresh = Record(with_rule=self.rule is not None)
+        there, here = MonitorState.from_json(state), self._state()
+        here.check_same(there)
+        fresh = Record(with_validity=self.valid is not None)
         try:
-            for look in state["looks"]:
-                fresh.add(Look(**look))
-        except (KeyError, TypeError, UserError) as error:
+            for look in there.looks:
+                fresh.add(look)
+        except UserError as error:
             raise UserError(f"state: its looks are damaged ({error}); give what state() returned") from None
-        self._record = fresh
+        self._record, self._gallery = fresh, Gallery()
 
     def save(self, path: Path | str) -> None:
         """Write the state as JSON, atomically."""
-        path = Path(path)
-        draft = path.with_name(path.name + ".new")
-        draft.write_text(json.dumps(self.state()), encoding="utf-8")
-        os.replace(draft, path)
+        write_state(self.state(), Path(path))
 
     def load(self, path: Path | str) -> None:
         """Read what ``save`` wrote."""
-        try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path}: cannot be read as a state ({error}); give a file that save wrote") from None
-        self.load_state(state)
+        self.load_state(read_state(Path(path)))
 
 
-def criterion_of(copies: str | Criterion) -> Criterion:
-    """A criterion by name, or the given one."""
+def validity_of(rule: Any | None, valid: Validity | None) -> Validity | None:
+    """The function that says which samples are valid: of a rule, or your own; None where there is none."""
+    if rule is not None and valid is not None:
+        raise UserError("valid: there is a rule, which says what is valid; give rule or valid, not both")
+    if rule is not None and not callable(getattr(rule, "is_valid", None)):
+        raise UserError(f"rule: {rule!r} is not a rule; make one with tc.rules.create, or use valid=")
+    if valid is not None and not callable(valid):
+        raise UserError(f"valid: {valid!r} is not a function; give one that returns a true or false value per sample")
+    return valid if rule is None else rule.is_valid
+
+
+def validity_name(rule: Any | None, valid: Validity) -> str:
+    """Name by which a stored state knows the rule or the function again."""
+    return type(rule).__qualname__ if rule is not None else getattr(valid, "__qualname__", type(valid).__qualname__)
+
+
+def criterion_of(copies: str | Criterion, train: TrainingSet) -> Criterion:
+    """A criterion by name, or the given one; "auto" chooses by the kind of the data."""
     if isinstance(copies, Criterion):
         return copies
-    if copies not in CRITERIA:
-        raise UnknownNameError("copies", str(copies), CRITERIA)
-    return CRITERIA[copies]
+    if copies == "auto":
+        if train.kind == "texts":
+            return Verbatim()
+        if train.kind == "floats":
+            return Ratio(below=None)
+        if (symbols := len(np.unique(train.values))) > MANY_SYMBOLS:
+            fix = "for pixels give copies='ratio', for tokens copies='verbatim'"
+            log.warning(f"copies: equality of whole rows, of integers with {symbols} different values; {fix}")
+        return Exact()
+    if copies not in CRITERIA.names():
+        raise UnknownNameError("copies", str(copies), ["auto", *CRITERIA.names()])
+    return CRITERIA.get(copies)()
+
+
+def device_of(samples: Any) -> str:
+    """Device on which samples are: "cpu" for everything that is not a tensor."""
+    return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"
 
 
 def gap_of(train: Any, held_out: Any) -> tuple[float, float | None]:

@@ -14,8 +14,8 @@ from twoclocks.core.errors import UserError
 class Record:
     """Looks in the order of their steps; a look with an error is not added."""
 
-    def __init__(self, with_rule: bool) -> None:
-        self.with_rule = with_rule
+    def __init__(self, with_validity: bool) -> None:
+        self.with_validity = with_validity
         self.looks: list[Look] = []
 
     def __len__(self) -> int:
@@ -35,19 +35,20 @@ class Record:
     def add(self, look: Look) -> None:
         """Check a look and append it, with Python's own integers and floats."""
         self.check_step(look.step)
-        counts = look.copied, look.trials, look.valid or 0
+        counts = look.copied, look.trials, look.valid or 0, look.copied_valid or 0
         if not all(isinstance(count, int | np.integer) for count in counts):
             raise UserError(f"look: {look} is not allowed; counts must be integers")
         if look.trials < 1 or not all(0 <= count <= look.trials for count in counts):
             raise UserError(f"look: {look} is not allowed; counts must lie between 0 and trials, which is at least 1")
-        if self.with_rule and look.valid is None:
-            raise UserError("look: valid is missing, and there is a rule; give how many samples obey it")
+        if self.with_validity and look.valid is None:
+            raise UserError("look: valid is missing, and validity is known; give how many samples are valid")
+        if look.copied_valid is not None and look.copied_valid > min(look.copied, look.valid or 0):
+            raise UserError(f"look: {look} is not allowed; copied_valid counts samples that are both copied and valid")
         self.check_gap(look)
-        integers = (
-            None if value is None else int(value) for value in (look.step, look.copied, look.trials, look.valid)
-        )
-        losses = (None if value is None else float(value) for value in (look.gap, look.gap_error))
-        self.looks.append(Look(*integers, *losses))  # type: ignore[arg-type]
+        counted = {name: getattr(look, name) for name in ("step", "copied", "trials", "valid", "copied_valid")}
+        losses = {name: getattr(look, name) for name in ("gap", "gap_error")}
+        plain = {name: None if value is None else int(value) for name, value in counted.items()}
+        self.looks.append(Look(**plain, **{n: None if v is None else float(v) for n, v in losses.items()}))  # type: ignore[arg-type]
 
     def check_gap(self, look: Look) -> None:
         """Raise UserError if the gap is not finite, or given at some looks only."""
@@ -60,4 +61,4 @@ class Record:
     def series(self, copies: str) -> Series:
         """All looks as columns; ``copies`` is the definition of a copy."""
         found = Series.from_looks(self.looks, copies)
-        return found if self.with_rule else replace(found, valid=None)
+        return found if self.with_validity else replace(found, valid=None)

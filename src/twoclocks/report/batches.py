@@ -11,8 +11,8 @@ import numpy as np
 from twoclocks.analysis.batches import BatchLaw
 from twoclocks.analysis.laws import NAMES
 from twoclocks.core.arrays import Floats
+from twoclocks.core.theme import light, style
 from twoclocks.report.laws import draw_interval
-from twoclocks.report.theme import light, style
 
 EXPECTED = {"P1: ∝ 1/batch": (-1.0, (0, (1, 1.5))), "P2: independent": (0.0, (0, (5, 3)))}
 

@@ -122,9 +122,15 @@ def wide_console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=120)
 
 
+CLOCKS_CAPTION = (
+    "a–b: after the evaluation at step a, by the one at step b. "
+    "Suspected: copies are above the threshold, but not in enough evaluations in a row."
+)
+
+
 def show_clocks(runs: Sequence[Run]) -> None:
     """Print both clocks of every run as intervals, with the window between them."""
-    table = Table(title="Two clocks", caption="a–b: after the evaluation at step a, by the one at step b")
+    table = Table(title="Two clocks", caption=CLOCKS_CAPTION)
     for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
         table.add_column(heading, overflow="fold")
     for run in runs:

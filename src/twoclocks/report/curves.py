@@ -11,9 +11,9 @@ import numpy as np
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
+from twoclocks.core.theme import light, style
 from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
-from twoclocks.report.theme import light, style
 from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN
 from twoclocks.runs.load import Columns, Run
 
@@ -209,6 +209,7 @@ def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
     window = info.clocks.window
     if window is not None:
         axis.axvspan(window[0], min(window[1], end), color=light("window"), linewidth=0, zorder=0)
+    mark_suspicion(axis, info.clocks.suspected, end, labelled)
     marks = ((info.clocks.rule, "rule", "τ_rule", 1.02), (info.clocks.memory, "memory", "τ_mem", 1.075))
     for onset, colour, label, height in marks:  # two heights: labels of close clocks must not run into each other
         if onset.status == "right-censored":
@@ -218,6 +219,16 @@ def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
         if labelled:
             place = {"ha": "center", "va": "bottom", "fontsize": 8, "transform": axis.get_xaxis_transform()}
             axis.text(float(np.sqrt(lower * onset.upper)), height, f"{label} {onset}", color=light(colour), **place)
+
+
+def mark_suspicion(axis: Any, since: float | None, end: float, labelled: bool) -> None:
+    """Hatch the steps from a suspicion of copying to the last evaluation, which may be the same step."""
+    if since is None or since <= 0:  # a log axis has no place for step 0
+        return
+    axis.axvspan(since, end, facecolor="none", edgecolor=light("memory"), alpha=0.5, hatch="///", zorder=1)
+    if labelled:
+        place = {"ha": "right", "va": "bottom", "fontsize": 8, "transform": axis.get_xaxis_transform()}
+        axis.text(end, 1.075, f"copying suspected since {since:,.0f}", color=light("memory"), **place)
 
 
 def mark_milestones(axis: Any, info: CurvesInfo, labelled: bool) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from twoclocks.analysis.laws import NAMES, Laws, fit_runs
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
-from twoclocks.report.theme import light, style
+from twoclocks.core.theme import light, style
 from twoclocks.runs.load import Run
 
 COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken"}

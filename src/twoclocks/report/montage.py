@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from twoclocks.core.theme import light, symbol_colours
 from twoclocks.data.encodings import layout, squarest
-from twoclocks.report.theme import light, symbol_colours
 from twoclocks.rules.base import RULES, Rule
 
 

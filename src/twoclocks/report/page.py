@@ -14,6 +14,7 @@ from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
+from twoclocks.core.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.dissection.execution import Dissection, known_dissection
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -23,7 +24,6 @@ from twoclocks.report.phases import draw_phases, draw_verdicts
 from twoclocks.report.places import check_page, run_mark
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
-from twoclocks.report.theme import as_css, css_variables, symbol_colours, themed_svg
 from twoclocks.report.twins import TwinsChapter, twins_chapter
 from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
@@ -78,7 +78,7 @@ def write_report(
     """
     import matplotlib
 
-    from twoclocks.report.theme import style
+    from twoclocks.core.theme import style
 
     path = Path(path)
     check_page(path)
@@ -180,11 +180,38 @@ def verdict_sentence(one: Chapter) -> str:
         until = "to the end of the run" if end == float("inf") else f"to step {end:,.0f}"
         new = one.curves.new_in_window
         share = "" if new is None else f" In it, {new:.0%} of the samples are valid and new."
-        return f"{title}: the window is open from step {begin:,.0f} {until}.{share}"
+        return f"{title}: the window is open from step {begin:,.0f} {until}.{share}{excursion_sentence(clocks)}"
+    if clocks.suspected is not None:
+        return f"{title}: {suspicion_sentence(one.curves)}{excursion_sentence(clocks)}"
     if clocks.verdict == "empty":
         late = " Samples became valid later, as copies: that is no rule learned." if clocks.learned_by_memory else ""
         return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned.{late}"
-    return f"{title}: the window is unknown. The rule: {clocks.rule}; copies: {clocks.memory}."
+    order = f"The rule: {clocks.rule}; copies: {clocks.memory}."
+    return f"{title}: the window is unknown. {order}{excursion_sentence(clocks)}"
+
+
+def suspicion_sentence(curves: CurvesInfo) -> str:
+    """That copying is suspected, why it is not confirmed, and which window is left before it."""
+    clocks = curves.clocks
+    said = (
+        f"copying is suspected since step {clocks.suspected:,.0f}, but not confirmed: the copy rate rose above its "
+        "threshold, but not in enough evaluations in a row. Train longer, or evaluate again."
+    )
+    if clocks.window is None:
+        return said if not clocks.rule.seen else f"{said} The rule ({clocks.rule}) was not learned before that."
+    begin, end = clocks.window
+    steps = f"from step {begin:,.0f} to step {end:,.0f}" if end > begin else f"at step {begin:,.0f}"
+    new = (
+        "" if curves.new_in_window is None else f"; there, {curves.new_in_window:.0%} of the samples are valid and new"
+    )
+    return f"{said} Before that, the window is open {steps}{new}."
+
+
+def excursion_sentence(clocks: Clocks) -> str:
+    """That copies rose above the threshold and fell again, as a sentence with a space before it; else empty."""
+    if clocks.excursion is None:
+        return ""
+    return f" At step {clocks.excursion:,.0f}, copies were above the threshold; later they were below it again."
 
 
 def confidence_words(chapters: Sequence[Chapter]) -> str:

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from twoclocks.analysis.phases import Phase, PhaseCell, PhaseDiagram, RunPhases
-from twoclocks.report.theme import light, style
+from twoclocks.core.theme import light, style
 
 COLOURS = {
     "nothing yet": "line",
     "partial generalization": "rule",
     "generalization": "new",
+    "copying suspected": "broken",
     "memorization": "memory",
     "not certain": "muted",
 }
-VERDICTS = {"open": "new", "empty": "memory", "mixed": "rule", "unknown": "muted"}
+VERDICTS = {"open": "new", "suspected": "broken", "empty": "memory", "mixed": "rule", "unknown": "muted"}
+SUSPECTED_MARK = "first copies above the threshold"
 BAR = 0.78  # height of a bar, of a row of 1
 FAINTEST = 0.35  # opacity of the colour while one part is learned
 SMALL = {"fontsize": 8, "handlelength": 1.6, "columnspacing": 1.4}
@@ -67,6 +69,9 @@ def draw_group(axis: Any, runs: Sequence[RunPhases]) -> None:
         last = run.phases[-1] if run.phases else None
         if last is not None and last.name != "memorization":  # its end was not reached
             axis.plot([run.steps[1] * 1.04], [height], marker=">", color=light("ink"), markersize=4, clip_on=False)
+        if run.clocks.suspected is not None:  # its bar has no width if that is the last evaluation
+            place = {"marker": "$?$", "color": light("memory"), "markersize": 6, "zorder": 4}
+            axis.plot([max(run.clocks.suspected, run.steps[0])], [height], **place)
         if run.clocks.learned_by_memory and run.clocks.rule.estimate is not None:
             axis.plot([run.clocks.rule.estimate], [height], marker="x", color=light("ink"), markersize=5, zorder=4)
     sizes = sorted({run.n for run in runs})
@@ -134,6 +139,8 @@ def keys(runs: Sequence[RunPhases]) -> list[Any]:
     mark: dict[str, Any] = {"linestyle": "none", "color": light("ink"), "markersize": 4.5}
     if any(run.phases and run.phases[-1].name != "memorization" for run in runs):
         found.append(Line2D([], [], marker=">", label="not ended by the last step", **mark))
+    if any(run.clocks.suspected is not None for run in runs):
+        found.append(Line2D([], [], **{**mark, "marker": "$?$", "color": light("memory"), "label": SUSPECTED_MARK}))
     if any(run.clocks.learned_by_memory for run in runs):
         found.append(Line2D([], [], marker="x", label="valid as copies only", **mark))
     return found
@@ -166,8 +173,10 @@ def draw_verdicts(info: PhaseDiagram) -> Any:
 
 
 def words(cell: PhaseCell) -> str:
-    """The text of a cell, such as ``open`` above ``≥ 12×``; where runs differ, how many of them are open."""
+    """The text of a cell, such as ``open`` above ``≥ 12×``; where runs differ, how many are open or suspected."""
     said = cell.verdict if cell.verdict != "mixed" else f"open {cell.open} of {cell.runs}"
+    if cell.verdict == "mixed" and cell.suspected:
+        said += f"\nsuspected {cell.suspected}"
     if cell.width is None:
         return said
     times = 10**cell.width

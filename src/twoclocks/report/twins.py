@@ -10,8 +10,8 @@ from twoclocks.analysis.agreement import Agreement
 from twoclocks.analysis.twins import compare_twins, twin_pairs
 from twoclocks.analysis.twins_info import NAMES, TwinsInfo
 from twoclocks.core.errors import UserError
+from twoclocks.core.theme import light, style, themed_svg
 from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, on_log, step_axis
-from twoclocks.report.theme import light, style, themed_svg
 from twoclocks.runs.load import Run
 
 MOST = 6  # pairs that a page shows

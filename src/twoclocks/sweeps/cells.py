@@ -79,6 +79,7 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
         row[f"{name}_interpolated"] = onset.interpolated if onset else None
     window = clocks.window if clocks else None
     row["verdict"] = clocks.verdict if clocks else None
+    row["suspected"] = clocks.suspected if clocks else None
     row["window_begin"] = window[0] if window else None
     row["window_end"] = window[1] if window and window[1] != float("inf") else None
     settings = cell.settings

@@ -65,14 +65,7 @@ class LocalPool(Pool):
     def send(self, message: dict[str, Any]) -> None:
         """Write one job to the fork server, which is started if needed."""
         if self.server is None:
-            # A new session: Ctrl-C in the terminal reaches only the coordinator, which then closes the pool.
-            self.server = subprocess.Popen(
-                [sys.executable, "-c", "from twoclocks.sweeps.fork_server import main; main()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                start_new_session=True,
-                bufsize=0,
-            )
+            self.server = self.start_server()
         assert self.server.stdin is not None and self.server.stdout is not None
         data = json.dumps(message).encode() + b"\n"
         reading, writing = self.server.stdout.fileno(), self.server.stdin.fileno()
@@ -88,6 +81,16 @@ class LocalPool(Pool):
                     data = data[os.write(writing, data[: select.PIPE_BUF]) :]
                 except BrokenPipeError:
                     return
+
+    def start_server(self) -> subprocess.Popen[bytes]:
+        """Start a fork server, in a new session: Ctrl-C in the terminal reaches only the coordinator."""
+        return subprocess.Popen(
+            [sys.executable, "-c", "from twoclocks.sweeps.fork_server import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
 
     def wait(self, seconds: float) -> list[JobResult]:
         results: list[JobResult] = []

@@ -18,11 +18,11 @@ import torch
 
 from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
+from twoclocks.core.theme import light
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import figure_of, mark_clocks, step_axis
-from twoclocks.report.theme import light
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy.stats import chi2
+from scipy.special import chdtrc
 from torch import Tensor
 
 from twoclocks.clocks.window import Clocks
@@ -50,7 +50,7 @@ class Fit:
     @property
     def layer_chances(self) -> list[float]:
         """p-value of the χ² of each layer."""
-        return [float(chi2.sf(s, f)) if f else 1.0 for s, f in zip(self.squares, self.freedoms, strict=True)]
+        return [float(chdtrc(f, s)) if f else 1.0 for s, f in zip(self.squares, self.freedoms, strict=True)]
 
     @property
     def pair_chances(self) -> list[float]:

@@ -143,7 +143,7 @@ class Layers(Recipe):
         clocks = clocks_of(one)
         layers = list(clocks.parts.values())  # from the leaves up
         ordered = all(a.upper <= b.upper for a, b in pairwise(layers))
-        first = sum(layer.seen and layer.upper <= clocks.memory.lower for layer in layers) >= 2
+        first = sum(layer.seen and layer.upper <= clocks.copy_free_until for layer in layers) >= 2
         last = layers[-1].upper >= clocks.memory.lower
         words = ", ".join(f"layer {level} {onset}" for level, onset in enumerate(layers, start=1))
         good = ordered and first and last and clocks.memory.seen

@@ -232,8 +232,9 @@ def fit_power_or_none(places: Sequence[float], onsets: Sequence[Onset]) -> Power
         return None
 
 
+@cache
 def predicted_gap_onset(settings: RunSettings) -> float:
-    """τ_gap that the kernel predicts for SGD in the NTK limit, from data and learning rate."""
+    """τ_gap that the kernel predicts for SGD in the NTK limit, from data and learning rate; cached."""
     assert isinstance(settings.objective, FixedNoise) and settings.encoding is not None
     found = kernel_descent(settings.rule, settings.encoding, settings.data, settings.objective.sigma)
     return found.gap_onset(settings.training.learning_rate, settings.clocks.gap_threshold)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from twoclocks.clocks.onset import Onset
+from twoclocks.core.theme import light, style
 from twoclocks.report.laws import draw_interval
-from twoclocks.report.theme import light, style
 
 AXES = {"size": "training points P", "noise": "noise σ", "batch": "batch"}  # one panel per entry
 CLAIMED = {"size": "∝ P", "noise": "∝ 1/σ", "batch": "independent"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.view import confidence_words
 from twoclocks.dissection.views.approach import GROUPS, ApproachInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, mark_clocks, step_axis
-from twoclocks.report.theme import light
 
 FEW = 5  # samples below which no mean is drawn
 COLOURS = {"all": "ink", "valid": "rule", "valid-new": "new"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.views.basin import LINES, METRICS, BasinInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
@@ -16,7 +17,6 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
-from twoclocks.report.theme import light
 
 LABELS = {"match": "fraction returned exactly", "hamming": "entries that differ", "l2": "distance (L2)"}
 

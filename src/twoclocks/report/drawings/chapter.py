@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twoclocks.core.theme import style, themed_svg
 from twoclocks.dissection import Dissection, Info
 from twoclocks.report.drawings.drawing import DRAWINGS
 from twoclocks.report.drawings.film import Film
-from twoclocks.report.theme import style, themed_svg
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.views.groups import GroupsInfo
 from twoclocks.evaluation.metric import pieces_named
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, mark_clocks, shades, step_axis
-from twoclocks.report.theme import light
 
 DASHES = ("-", "--", ":", "-.")
 

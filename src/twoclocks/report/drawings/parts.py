@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
-from twoclocks.report.theme import light
+from twoclocks.core.theme import light
 
 SPLIT_STYLES = {  # split: label and colour
     "train": ("training set", "memory"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.views.positions import PositionsInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
@@ -18,7 +19,6 @@ from twoclocks.report.drawings.parts import (
     plain_log,
     shown_steps,
 )
-from twoclocks.report.theme import light
 
 
 @DRAWINGS.register("positions")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.views.productions import ProductionsInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import FIXED_INK, SMALL, colour_bar, figure_of
-from twoclocks.report.theme import light
 
 REACH = 4.0  # standard errors at which the colours end
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.subject import SPLITS
 from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
@@ -22,7 +23,6 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
-from twoclocks.report.theme import light
 
 TRACES = 4  # noise scales of the critical band whose losses are shown over training
 FLOOR = {"linestyle": (0, (4, 2)), "linewidth": 1.1}

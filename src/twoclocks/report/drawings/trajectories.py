@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from twoclocks.core.theme import light
 from twoclocks.dissection.views.trajectories import OUTCOMES, TrajectoriesInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
@@ -16,7 +17,6 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
-from twoclocks.report.theme import light
 
 FEW = 5  # paths below which no quartiles are drawn
 COLOURS = {"settled": "ink", "valid": "rule", "copied": "memory"}

@@ -1,0 +1,57 @@
+"""Copies by a distance of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from twoclocks.core.errors import UserError
+from twoclocks.monitor.criteria.base import Criterion, Matcher, Matches
+from twoclocks.monitor.training_set import TrainingSet, Values
+
+
+@dataclass(frozen=True)
+class Distance(Criterion):
+    """A copy is nearer than ``below`` by your own distance: ``function(samples, train)`` returns (n,) or (n, N).
+
+    The function receives arrays (n, *shape) and (N, *shape).
+    """
+
+    function: Callable[[Values, Values], Any]
+    below: float
+    about: ClassVar[str] = "your own function says that it is near"
+    data: ClassVar[str] = "anything"
+
+    @property
+    def name(self) -> str:
+        own = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        return f"copies by {own} below {self.below:g}"
+
+    def matcher(self, train: TrainingSet) -> Matcher:
+        self.check_kind(train)
+
+        def match(samples: Any, device: str = "cpu") -> Matches:
+            rows = np.full(len(samples), -1, dtype=np.int64)
+            distances = np.full(len(samples), np.inf)
+            for form in train.forms():
+                found, distance = self.nearest(samples, form)
+                nearer = distance < distances
+                rows, distances = np.where(nearer, found, rows), np.where(nearer, distance, distances)
+            return Matches(distances < self.below, rows, distances)
+
+        return match
+
+    def nearest(self, samples: Values, train: Values) -> tuple[Any, Any]:
+        """Nearest row of each sample (−1 if the function returns only the distance) and its distance: (n,) each."""
+        distance = np.asarray(self.function(samples, train), dtype=np.float64)
+        if distance.shape not in ((len(samples),), (len(samples), len(train))):
+            expected = f"({len(samples)},) or ({len(samples)}, {len(train)})"
+            raise UserError(f"function: it returned the shape {distance.shape}; return {expected}")
+        if np.isnan(distance).any():
+            raise UserError("function: it returned NaN; a missing distance must not count as 'not a copy'")
+        if distance.ndim == 1:
+            return np.full(len(samples), -1, dtype=np.int64), distance
+        return distance.argmin(1), distance.min(1)

@@ -1,0 +1,98 @@
+"""The stored state of a monitor: what it compares, and the counts of all looks, as plain JSON values."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twoclocks.clocks.chance import Chance
+from twoclocks.clocks.series import Look
+from twoclocks.clocks.settings import ClockSettings, Policy
+from twoclocks.core.config import build, to_mapping
+from twoclocks.core.errors import UserError
+
+FORMAT = 2  # of the stored state
+_FIX = "give what state() returned"
+
+
+@dataclass(frozen=True)
+class MonitorState:
+    """All that is needed to continue a monitor, or to write its page."""
+
+    train: str  # SHA-256 of the training rows
+    settings: ClockSettings
+    policy: Policy
+    copies: str  # the definition of a copy
+    validity: str | None  # name of the rule or of the function
+    chance: Chance | None
+    rows: int  # of the training set as it was given
+    distinct: int
+    groups: int | None  # of near-duplicates, with every other row as its own group; None where they are not looked for
+    looks: tuple[Look, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        about = {
+            "train": self.train,
+            "settings": to_mapping(self.settings),
+            "policy": self.policy,
+            "copies": self.copies,
+            "validity": self.validity,
+            "chance": None if self.chance is None else self.chance.as_json(),
+            "rows": self.rows,
+            "distinct": self.distinct,
+            "groups": self.groups,
+        }
+        return {"format": FORMAT, "about": about, "looks": [vars(look) for look in self.looks]}
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> MonitorState:
+        """The state that ``as_json`` returned; UserError for anything else."""
+        if not isinstance(state, Mapping) or state.get("format") != FORMAT:
+            raise UserError(f"state: it is not the state of a monitor of format {FORMAT}; {_FIX}")
+        try:
+            about = dict(state["about"])
+            about["settings"] = build(ClockSettings, about["settings"], "clocks")
+            about["chance"] = None if about["chance"] is None else Chance(**about["chance"])
+            return cls(**about, looks=tuple(Look(**look) for look in state["looks"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"state: it is damaged ({error}); {_FIX}") from None
+
+    def check_same(self, stored: MonitorState) -> None:
+        """Raise UserError if a stored state was counted with another training set, criterion, validity or thresholds.
+
+        The policy may differ: it changes no count.
+        """
+        for key, ours, theirs in (
+            ("train", self.train, stored.train),
+            ("copies", self.copies, stored.copies),
+            ("validity", self.validity, stored.validity),
+            ("chance", self.chance, stored.chance),
+            ("settings", counting(self.settings), counting(stored.settings)),
+        ):
+            if ours != theirs:
+                raise UserError(f"state: its {key} is {theirs}, this monitor's {ours}; use the same")
+
+
+def counting(settings: ClockSettings) -> dict[str, Any]:
+    """The settings without the policy."""
+    return {key: value for key, value in to_mapping(settings).items() if key != "stop"}
+
+
+def write_state(state: Mapping[str, Any], path: Path) -> None:
+    """Write a state as JSON, atomically."""
+    draft = path.with_name(path.name + ".new")
+    draft.write_text(json.dumps(state), encoding="utf-8")
+    os.replace(draft, path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read what ``write_state`` wrote."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a state ({error}); give a file that save wrote") from None
+    return found

@@ -1,0 +1,155 @@
+"""The training set as a monitor holds it: checked, without repetitions, with near-duplicates and symmetries known."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.core.errors import UserError
+from twoclocks.core.rows import byte_keys
+from twoclocks.monitor.near_duplicates import near_duplicates
+from twoclocks.monitor.symmetries import Symmetry, symmetries_of
+
+Kind = Literal["integers", "floats", "texts"]
+Values = npt.NDArray[Any]  # (n, *shape): integers or floats
+Text = tuple[Any, ...] | str  # tokens, or a string
+TOKENS = (str, int, np.integer)
+FAMILY = 64  # near-duplicates that one row can have; larger families are not recognised
+
+
+class TrainingSet:
+    """Training rows of one kind: arrays (N, *shape) of integers or floats, or texts of any length.
+
+    >>> train = TrainingSet([[0, 1], [1, 1], [0, 1]])
+    >>> train.kind, len(train), train.original.tolist()
+    ('integers', 2, [0, 1])
+    """
+
+    def __init__(self, train: Any, symmetries: Sequence[str | Symmetry] = ()) -> None:
+        self.given = len(train)
+        self.texts: list[Text] = []
+        self.values: Values = np.zeros((0, 0))
+        if is_texts(train):
+            self.kind: Kind = "texts"
+            self.texts = as_texts(train, "train")
+            self.original = np.array(list({text: i for i, text in reversed(list(enumerate(self.texts)))}.values()))
+            self.original = np.sort(self.original).astype(np.int64)
+            self.texts = [self.texts[i] for i in self.original]
+            self.shape: tuple[int, ...] = ()
+        else:
+            values = as_values(train, "train")
+            self.kind = kind_of(values)
+            _, first = np.unique(byte_keys(flat(values)), return_index=True)
+            self.original = np.sort(first).astype(np.int64)  # index of each distinct row among the rows that were given
+            self.values = values[self.original]
+            self.shape = values.shape[1:]
+        self.symmetries = symmetries_of(symmetries, self.shape, self.kind)
+
+    def __len__(self) -> int:
+        """Number of distinct rows."""
+        return len(self.original)
+
+    @cached_property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """Group of each row (N,); rows of one group are near-duplicates of each other."""
+        return near_duplicates(self.values, most=FAMILY, variants=self.symmetries)
+
+    def forms(self) -> Iterator[Values]:
+        """The rows as they are, and then in the form of each declared symmetry: arrays (N, *shape)."""
+        yield self.values
+        for symmetry in self.symmetries:
+            yield np.ascontiguousarray(symmetry(self.values))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the distinct rows in order."""
+        if self.kind == "texts":
+            return hashlib.sha256(repr(self.texts).encode()).hexdigest()
+        in_order = self.values[np.argsort(byte_keys(flat(self.values)))]
+        return hashlib.sha256(np.ascontiguousarray(in_order).tobytes()).hexdigest()
+
+    def checked(self, samples: Any, name: str) -> Any:
+        """Samples as an array (n, *shape) or as texts; UserError if their shape or kind differs from the rows."""
+        if self.kind == "texts":
+            return as_texts(samples, name)
+        values = as_values(samples, name)
+        entries, ours = flat(values).shape[1], flat(self.values).shape[1]
+        if entries != ours:
+            raise UserError(f"{name}: rows of {entries} entries, the training set has {ours}")
+        if kind_of(values) != self.kind:
+            fix = "give both as integers or both as floats"
+            raise UserError(f"{name}: {kind_of(values)}, but the training set has {self.kind}; {fix}")
+        return values.reshape(len(values), *self.shape)
+
+
+def is_texts(values: Any) -> bool:
+    """Whether values are texts: strings, or sequences of tokens of different lengths."""
+    if hasattr(values, "dtype") or not isinstance(values, Sequence) or not len(values):
+        return False
+    if isinstance(values[0], str):
+        return True
+    lengths = {len(row) for row in values if isinstance(row, Sequence) or getattr(row, "ndim", None) == 1}
+    return len(lengths) > 1 and all(np.asarray(row).dtype.kind in "iu" for row in values[:100])
+
+
+def as_texts(values: Any, name: str) -> list[Text]:
+    """Convert strings, or rows of tokens, to texts."""
+    if isinstance(values, str) or not len(values):
+        raise UserError(f"{name}: {values!r:.40} is not a list of texts; give at least one, as a list")
+    texts: list[Text] = []
+    for index, row in enumerate(values):
+        tokens = row if isinstance(row, str) else tuple(np.asarray(as_array(row, name)).ravel().tolist())
+        if not isinstance(tokens, str) and not all(isinstance(token, TOKENS) for token in tokens):
+            raise UserError(f"{name}: text {index} has tokens that are neither integers nor strings; give token ids")
+        texts.append(tokens)
+    return texts
+
+
+def as_values(values: Any, name: str) -> Values:
+    """Convert values to an array (n, *shape): floats keep their dtype, integers get the smallest that can hold them.
+
+    Values that may be missing (NaN, infinity, masked) are an error; they never count as "not a copy".
+    """
+    array = as_array(values, name)
+    if array.dtype.kind not in "iubf":
+        raise UserError(f"{name}: dtype {array.dtype} is not allowed; give integers or floats")
+    if array.ndim < 2 or array.size == 0:
+        raise UserError(f"{name}: shape {array.shape} is not allowed; give at least one row, as (n, entries)")
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all():
+            raise UserError(f"{name}: a value is NaN or infinite; leave missing samples out")
+        return np.ascontiguousarray(array)
+    least = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
+    return np.ascontiguousarray(array, dtype=least)
+
+
+def as_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """Convert a list, array or tensor to a numpy array; bfloat16, which numpy lacks, becomes float32."""
+    if hasattr(values, "detach"):
+        tensor = values.detach().cpu()
+        values = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
+    if np.ma.is_masked(values):
+        raise UserError(f"{name}: some values are masked; leave missing samples out")
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{name}: it is not an array ({error}); give rows of equal length") from None
+
+
+def kind_of(values: Values) -> Kind:
+    return "floats" if values.dtype.kind == "f" else "integers"
+
+
+def flat(values: Values) -> Values:
+    """Values (n, *shape) as rows (n, entries)."""
+    return values.reshape(len(values), -1)
+
+
+def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which two arrays are compared: for floats the narrower one, to which the wider was rounded."""
+    return min(a, b, key=lambda kind: kind.itemsize) if a.kind == b.kind == "f" else np.promote_types(a, b)
