@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
@@ -103,13 +102,3 @@ def test_scalars_and_gallery_reach_the_trackers_of_the_accelerator(tmp_path: Pat
     events = EventAccumulator(str(tmp_path / "events")).Reload()
     assert [event.step for event in events.Scalars("twoclocks/copy_rate")] == [4, 8, 12, 16]
     assert [event.step for event in events.Images("twoclocks/copies")] == [12, 16]
-
-
-@pytest.fixture(autouse=True)
-def fresh_state() -> Any:
-    """Accelerate keeps one state per process."""
-    from accelerate.state import AcceleratorState, GradientState
-
-    yield
-    AcceleratorState._reset_state(True)
-    GradientState._reset_state()
