@@ -18,9 +18,9 @@ import twoclocks
 from twoclocks import cli, commands
 from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
+from twoclocks.integrations.trackers import TRACKERS
 from twoclocks.monitor import CRITERIA, Ratio
 from twoclocks.monitor.decision import MonitorPhase
-from twoclocks.integrations.trackers import TRACKERS
 from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
 from twoclocks.report.listing import list_rows
 from twoclocks.report.page import write_report

@@ -16,8 +16,6 @@ def fresh_accelerate() -> Iterator[None]:
 
 
 def reset() -> None:
-    if "accelerate" in sys.modules:
-        from accelerate.state import AcceleratorState, GradientState
-
-        AcceleratorState._reset_state(True)
-        GradientState._reset_state()
+    if (state := sys.modules.get("accelerate.state")) is not None:
+        state.AcceleratorState._reset_state(True)
+        state.GradientState._reset_state()
