@@ -76,10 +76,10 @@ def test_rows_become_pictures() -> None:
 
 
 def test_texts_are_aligned_and_differing_characters_marked() -> None:
-    assert aligned("abcd", "abXcd") == ("ab·cd", "abXcd")
+    assert aligned(["ab", "cd"], ["ab", "x", "cd"]) == ("ab · cd", "ab x cd", [False] * 3 + [True] + [False] * 3)
     sample, training = marked_lines("one two three four", "zero one two tree four")
-    assert "".join(text for _, text, marked in sample if marked) == "h"
-    assert "".join(text for _, text, marked in training if marked) == "·"
+    assert "".join(text for _, text, marked in sample if marked) == "····three"
+    assert "".join(text for _, text, marked in training if marked) == "zerotree·"
     monitor = tc.Monitor(TEXTS, copies=tc.monitor.Verbatim(6))
     decision = monitor.observe(1, ["zz " + TEXTS[3] + " yy", "nothing like it at all"])
     assert decision.copies is not None and decision.copies.rows.tolist() == [3]

@@ -91,7 +91,8 @@ class Onset:
 
     def as_json(self) -> dict[str, Any]:
         """The onset as a JSON object; JSON has no infinity, so an open end is null."""
-        return {**asdict(self), "upper": None if math.isinf(self.upper) else self.upper}
+        suspected = None if self.suspected is None else list(self.suspected)
+        return {**asdict(self), "upper": None if math.isinf(self.upper) else self.upper, "suspected": suspected}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Onset:

@@ -56,8 +56,9 @@ class ClockSettings(Settings):
         low, nominal, high = (
             self.memory_threshold + self.above_chance * c for c in (level.low, level.rate, level.high)
         )
-        if nominal >= 1 or level.rate >= nominal:
-            fix = f"a true sample is a copy with chance {level.rate:.2g}; use fewer training samples or a larger rule"
+        if nominal >= 1 or level.low >= nominal:
+            fix = "use a higher threshold, fewer training samples, a larger rule or a stricter criterion"
+            fix = f"a true sample is a copy with chance {level.rate:.2g}; {fix}"
             raise SettingError("clocks.memory_threshold", self.memory_threshold, fix)
         return MemoryLevels(low, nominal, max(high, level.high))
 

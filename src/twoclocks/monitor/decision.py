@@ -60,11 +60,14 @@ class Decision:
 
     @cached_property
     def forecast(self) -> Forecast | None:
-        """Forecast of τ_mem, computed at first use; None once copying has begun or is suspected."""
-        if self.phase in ("copying", "copying suspected") or self.step == 0:
+        """Forecast of τ_mem, computed at first use; None once copying has begun or is suspected.
+
+        It is also None where a few held-out samples leave it open whether chance alone exceeds the threshold.
+        """
+        series, chance = self.series, self.copy_chance or 0.0
+        if self.phase in ("copying", "copying suspected") or self.step == 0 or chance >= self.level:
             return None
-        series = self.series
-        return forecast_run(series.steps, series.copied, series.trials, self.level, self.copy_chance or 0.0)
+        return forecast_run(series.steps, series.copied, series.trials, self.level, chance)
 
     def as_dict(self) -> dict[str, float]:
         """The decision as numbers with plain names, for a logger; what is not known is left out.

@@ -84,8 +84,8 @@ class Gallery:
             return f"{found} Shown: the samples that are nearest to a training row, which are no copies."
         return f"{found} Each sample stands above the training row that it was matched with; in brackets the distance."
 
-    def draw(self, path: Path | str | None = None) -> Any:
-        """A matplotlib figure, also written to ``path``, if given."""
+    def draw(self, path: Path | str | None = None, titled: bool = True) -> Any:
+        """A matplotlib figure, also written to ``path``, if given; ``titled`` writes the sentence above it."""
         import matplotlib
         from matplotlib.figure import Figure
 
@@ -96,7 +96,8 @@ class Gallery:
                 figure = draw_pictures(self)
             else:
                 figure = Figure(figsize=(5, 0.6))
-            figure.suptitle(wrapped(self.sentence, 90), x=0.01, ha="left", fontsize=8.5)
+            if titled:
+                figure.suptitle(wrapped(self.sentence, 90), x=0.01, ha="left", fontsize=8.5)
             if path is not None:
                 figure.savefig(path, dpi=160, bbox_inches="tight")
         return figure
@@ -179,13 +180,14 @@ def frame_differences(place: Any, sample: Values, original: Values) -> None:
 
 
 def draw_texts(gallery: Gallery) -> Any:
-    """Each sample above its training text; characters that differ are marked."""
+    """Each sample above its training text; tokens that differ are marked."""
     from matplotlib.figure import Figure
 
     blocks = [marked_lines(pair.sample, pair.original) for pair in gallery.pairs]
     rows = sum(len(block) + 1 for block in blocks) + 1
-    figure = Figure(figsize=(9, 0.6 + 0.17 * rows))
-    place = figure.add_axes((0.01, 0.0, 0.98, 0.94))
+    heights = 0.5, 0.17 * rows  # inches of the title and of the texts
+    figure = Figure(figsize=(9, sum(heights)))
+    place = figure.add_axes((0.01, 0.0, 0.98, heights[1] / sum(heights)))
     place.set_axis_off()
     width = 9 * 0.98 * 72 / (MONOSPACE * TEXT_SIZE)  # characters that fit into a line
     place.set(xlim=(0, width), ylim=(rows, 0))

@@ -1,4 +1,4 @@
-"""Two texts one above the other, aligned, with the characters that differ marked."""
+"""Two texts one above the other, aligned, with the tokens that differ marked."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import Any
 
 COLUMNS = 110  # characters of a line
-MOST = 330  # characters that are shown of a pair
-CONTEXT = 12  # tokens shown before the longest shared run
+MOST = 60  # tokens that are shown of the longest shared run
+CONTEXT = 6  # tokens shown before and behind it
 GAP = "·"  # stands where only the other text has a character
 NAMES = ("sample   ", "training ")
 
-Span = tuple[int, str, bool]  # column, characters, whether they differ
+Span = tuple[int, str, bool]  # column, characters, whether their tokens differ
 
 
 def tokens_of(text: Any) -> list[str]:
@@ -20,39 +20,43 @@ def tokens_of(text: Any) -> list[str]:
     return text.split() if isinstance(text, str) else [str(token) for token in text]
 
 
-def excerpts(sample: Any, original: Any) -> tuple[str, str]:
-    """The two texts from a little before their longest shared run of tokens on."""
-    words = [tokens_of(sample), tokens_of(original)]
+def excerpts(sample: Any, original: Any) -> tuple[list[str], list[str]]:
+    """The tokens of both texts around their longest shared run."""
+    words = tokens_of(sample), tokens_of(original)
     run = SequenceMatcher(None, words[0], words[1], autojunk=False).find_longest_match()
-    before = min(CONTEXT, run.a, run.b)
-    return " ".join(words[0][run.a - before :])[:MOST], " ".join(words[1][run.b - before :])[:MOST]
+    before = min(CONTEXT, max(run.a, run.b))
+    return tuple(  # type: ignore[return-value]
+        text[max(start - before, 0) : start + min(run.size, MOST) + CONTEXT]
+        for text, start in zip(words, (run.a, run.b), strict=True)
+    )
 
 
-def aligned(first: str, second: str) -> tuple[str, str]:
-    """Both strings with gaps, so that characters they share have the same column.
+def aligned(first: list[str], second: list[str]) -> tuple[str, str, list[bool]]:
+    """Both texts as strings with gaps, so that tokens they share have the same columns; which columns differ.
 
-    >>> aligned("a cat sat", "a bat sat.")
-    ('a cat sat·', 'a bat sat.')
+    >>> above, below, differs = aligned("a cat sat".split(), "a small cat sat".split())
+    >>> above, below, differs.index(True), sum(differs)
+    ('a ····· cat sat', 'a small cat sat', 2, 5)
     """
-    above, below = [], []
+    above, below, differs = [], [], []
     for kind, a, b, c, d in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
-        left, right = first[a:b], second[c:d]
-        width = max(len(left), len(right)) if kind != "equal" else len(left)
+        left, right = " ".join(first[a:b]), " ".join(second[c:d])
+        width = max(len(left), len(right))
         above.append(left.ljust(width, GAP))
         below.append(right.ljust(width, GAP))
-    return "".join(above), "".join(below)
+        differs += [kind != "equal"] * width + [False]
+    return " ".join(above), " ".join(below), differs[:-1]
 
 
 def marked_lines(sample: Any, original: Any) -> list[list[Span]]:
     """Lines of spans: the sample above the training text, in blocks of ``COLUMNS`` characters."""
-    above, below = aligned(*excerpts(sample, original))
+    above, below, differs = aligned(*excerpts(sample, original))
     lines = []
     for begin in range(0, max(len(above), 1), COLUMNS):
-        block = above[begin : begin + COLUMNS], below[begin : begin + COLUMNS]
-        differs = [a != b for a, b in zip(*block, strict=True)]
-        for name, text in zip(NAMES, block, strict=True):
+        block = slice(begin, begin + COLUMNS)
+        for name, text in zip(NAMES, (above[block], below[block]), strict=True):
             spans: list[Span] = [(0, name, False)]
-            for marked, columns in groupby(range(len(text)), key=differs.__getitem__):
+            for marked, columns in groupby(range(len(text)), key=differs[block].__getitem__):
                 places = list(columns)
                 spans.append((len(name) + places[0], text[places[0] : places[-1] + 1], marked))
             lines.append(spans)

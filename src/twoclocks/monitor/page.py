@@ -77,8 +77,12 @@ class PageInfo:
 
     @property
     def policy(self) -> str:
-        decided = "stop" if self.decision.stop else "go on"
-        return f"Policy {self.state.policy} ({POLICIES[self.state.policy]}): {decided}. {self.decision.reason}."
+        decided = "Stop" if self.decision.stop else "Go on"
+        return f"{decided}: {self.decision.reason}. Policy {self.state.policy}: {POLICIES[self.state.policy]}."
+
+    @property
+    def has_gap(self) -> bool:
+        return self.series.gaps is not None
 
     @property
     def looks(self) -> list[LookRow]:
@@ -150,7 +154,7 @@ def gallery_image(gallery: Gallery) -> str:
     if not gallery.pairs:
         return ""
     stream = io.BytesIO()
-    gallery.draw().savefig(stream, format="png", dpi=160, bbox_inches="tight")
+    gallery.draw(titled=False).savefig(stream, format="png", dpi=160, bbox_inches="tight")
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
 
 

@@ -140,12 +140,12 @@ class RunDirectory:
             log.warning(f"{self.journal.path}: lacks rows of a run that was finished; they are computed again")
         return whole
 
-    def append_metrics(self, row: Mapping[str, float], kept: Mapping[str, str] | None = None) -> None:
-        """Append a row; ``kept`` is the SHA-256 of each kind of artifact. NaN is stored as null, as JSON has no NaN."""
+    def append_metrics(self, row: Mapping[str, float], checksums: Mapping[str, str] | None = None) -> None:
+        """Append a row with the SHA-256 of each kind of artifact. NaN is stored as null, as JSON has no NaN."""
         clean: dict[str, Any] = {
             k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()
         }
-        self.journal.append({**clean, **(kept or {})})
+        self.journal.append({**clean, **(checksums or {})})
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """The stored rows in order; a last line that a crash cut short is left out."""

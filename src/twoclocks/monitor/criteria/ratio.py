@@ -26,9 +26,9 @@ class Ratio(Criterion):
     """A copy is much nearer (Euclidean) to one training row than to the next ones: ratio of distances below ``below``.
 
     ``next_rows``: the nearest distance is divided by the mean of so many next ones (default 1, the second nearest).
-    ``below=None`` sets the threshold with half of the held-out samples, so that at most 0.5% of such samples, or one of
-    them where they are few, count as copies; without held-out samples it is 1/3, as in the papers. Near-duplicates
-    in the training set count as one row: otherwise the second neighbour would be as near as the first.
+    ``below=None`` sets the threshold with half of the held-out samples, so that 0.5% of such samples count as copies;
+    with fewer than 400 of them it is at most 1/3, and without them 1/3, as in the papers. Near-duplicates in the
+    training set count as one row: otherwise the second neighbour would be as near as the first.
     """
 
     below: float | None = PUBLISHED
@@ -60,9 +60,10 @@ class Ratio(Criterion):
         if len(second) == 0:
             raise UserError(f"held_out: {len(held_out)} sample is too few to set the threshold of the ratio; give more")
         ratios = np.sort(self.matcher(train)(first).distances)
-        rank = int(FALSE_COPIES * (len(first) + 1))  # at least 0, the smallest ratio that was seen
-        below = float(np.clip(ratios[rank], 1e-6, 1.0))
-        return replace(self, below=below), second
+        rank = int(FALSE_COPIES * (len(first) + 1))
+        # Below rank 1 there are too few samples for the quantile: the least ratio would be too high.
+        below = ratios[rank - 1] if rank else min(PUBLISHED, ratios[0])
+        return replace(self, below=float(np.clip(below, 1e-6, 1.0))), second
 
     def matcher(self, train: TrainingSet) -> Matcher:
         groups = train.groups
