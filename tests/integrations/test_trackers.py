@@ -153,3 +153,15 @@ def test_trackers_are_found_by_name_and_around_runs(tmp_path: Path) -> None:
     writer = torch.utils.tensorboard.SummaryWriter(str(tmp_path))
     assert tracker_around("tensorboard", writer).writer is writer
     writer.close()
+
+
+def test_runs_that_a_framework_has_begun_are_used(tmp_path: Path) -> None:
+    own = MLflow(place=str(tmp_path / "mlruns"))
+    around = tracker_around("mlflow", (own.client, own.run_id))  # as Lightning's logger has them
+    around.log({"a": 1.0}, 3)
+    assert [(one.step, one.value) for one in own.client.get_metric_history(own.run_id, "a")] == [(3, 1.0)]
+    assert tracker_around("mlflow", None) is None and tracker_around("trackio", None) is None
+    begun = TRACKERS.create("trackio", project=tmp_path.name)
+    assert tracker_around("trackio", None).run is begun.run
+    begun.close()
+    assert tracker_around("trackio", None) is None and tracker_around("wandb", None) is None
