@@ -1,6 +1,6 @@
 """A diffusion model of small digits in Lightning, whose Trainer stops when the model begins to copy.
 
-python examples/digits_lightning.py --out digits        (about five minutes on two cores; --smoke: seconds)
+python examples/digits_lightning.py --out digits        (--smoke: seconds)
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """A diffusion model of small digits in plain PyTorch that stops when it begins to copy its training images.
 
-python examples/digits_pytorch.py --out digits        (about five minutes on two cores; --smoke: seconds)
+python examples/digits_pytorch.py --out digits        (--smoke: seconds)
 """
 
 import argparse

@@ -24,6 +24,10 @@ def rows_of(text: str) -> torch.Tensor:
     return torch.cat([torch.full((len(pieces), 1), START), pieces], 1)
 
 
+def texts_of(rows: torch.Tensor) -> list[str]:
+    return [bytes(token for token in row if token < START).decode(errors="replace") for row in rows.tolist()]
+
+
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--text", type=Path, help="a text file; default: the source of Python's argparse")
 parser.add_argument("--out", type=Path, default=Path("gpt2"))
@@ -37,13 +41,13 @@ train, held_out = rows[:n], rows[n:]
 width, layers, steps, every, samples = (64, 1, 600, 40, 32) if asked.smoke else (256, 4, 20_000, 250, 256)
 
 
-def sample(model: GPT2LMHeadModel) -> torch.Tensor:
+def sample(model: GPT2LMHeadModel) -> list[str]:
     first = torch.full((samples, 1), START, device=model.device)
     mask = torch.ones_like(first)
     drawn = model.generate(
         first, attention_mask=mask, do_sample=True, top_k=0, max_new_tokens=LENGTH, min_new_tokens=LENGTH
     )
-    return drawn
+    return texts_of(drawn)
 
 
 torch.manual_seed(0)
@@ -56,7 +60,8 @@ arguments = TrainingArguments(
 )
 data = [{"input_ids": row, "labels": row} for row in train] * max(1, 64 // n)
 trainer = Trainer(model=model, args=arguments, train_dataset=data)
-monitor = tc.Monitor(train=train, held_out=held_out, copies=Verbatim(tokens=50))
+letters = Verbatim(tokens=50, split=list)  # for texts of many words, Verbatim(tokens=50) counts words
+monitor = tc.Monitor(train=texts_of(train), held_out=texts_of(held_out), copies=letters)
 callback = MonitorCallback(monitor, sample, every).attach(trainer)
 trainer.train()
 print(f"stop: {callback.decision.stop} at step {trainer.state.global_step}; {callback.decision.reason}")
