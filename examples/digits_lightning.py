@@ -58,7 +58,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--out", type=Path, default=Path("digits"))
 parser.add_argument("--smoke", action="store_true", help="four images and a small network")
 asked = parser.parse_args()
-n, width, rate, steps, every = (4, 256, 3e-3, 1_500, 100) if asked.smoke else (200, 512, 1e-3, 100_000, 2_000)
+n, width, rate, steps, every = (4, 256, 3e-3, 1_500, 100) if asked.smoke else (50, 256, 1e-3, 60_000, 1_000)
 torch.manual_seed(0)
 images = torch.as_tensor(load_digits().images, dtype=torch.float32) / 8 - 1  # (1797, 8, 8)
 images = images[torch.randperm(len(images))]
