@@ -18,6 +18,7 @@ import twoclocks
 from twoclocks import cli, commands
 from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
+from twoclocks.integrations.trackers import TRACKERS
 from twoclocks.monitor import CRITERIA, Ratio
 from twoclocks.monitor.decision import MonitorPhase
 from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
@@ -97,6 +98,13 @@ def check_concepts(names: Names, printed: str, folder: Path) -> None:
     assert by_name["3-gram"].validity == 1 and f"{by_name['3-gram'].copies:.2%}" == "0.05%"
 
 
+def check_integrations(names: Names, printed: str, folder: Path) -> None:
+    assert printed.startswith("1500 ") and names["hook"].watcher.trackers and (folder / "events").is_dir()
+    assert names["callback"] in names["trainer"].callback_handler.callbacks
+    named = re.findall(r"^\| `(\w+)` \|", text_of(DOCS / "integrations.md").partition("## Trackers")[2], re.MULTILINE)
+    assert sorted(named) == TRACKERS.names()
+
+
 def check_sweeps(names: Names, printed: str, folder: Path) -> None:
     assert [row["state"] for row in names["rows"]] == ["finished", "finished"]
     assert (folder / "sweeps" / "law" / "table.parquet").exists()
@@ -134,6 +142,7 @@ CHECKS: dict[str, Callable[[Names, str, Path], None]] = {
     "monitor.md": check_monitor,
     "concepts.md": check_concepts,
     "dissection.md": check_dissection,
+    "integrations.md": check_integrations,
     "laboratory.md": check_laboratory,
     "oracles.md": check_oracles,
     "python.md": check_python,

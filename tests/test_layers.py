@@ -23,6 +23,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "clocks": {"core"},
     "store": {"core"},
     "monitor": {"core", "clocks"},
+    "integrations": {"core", "clocks", "monitor"},
     "data": {"core", "rules"},
     "oracles": {"core", "rules", "data"},
     "training": {"core", "models", "kernels", "data", "objectives", "store"},
@@ -74,6 +75,7 @@ def test_clocks_and_monitor_do_not_import_torch(folder: str) -> None:
 
 LIGHT = [
     *("twoclocks", "twoclocks.clocks", "twoclocks.monitor", "twoclocks.cli", "twoclocks.rules", "twoclocks.data"),
+    "twoclocks.integrations",
     *(
         "twoclocks.runs.load",
         "twoclocks.runs.presets",

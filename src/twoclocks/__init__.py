@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         data,
         dissection,
         evaluation,
+        integrations,
         models,
         monitor,
         objectives,
@@ -36,8 +37,8 @@ __version__ = "0.1.0"
 
 # Loaded on first use: `twoclocks --help` and the clocks need no torch.
 _FOLDERS = (
-    *("analysis", "clocks", "data", "dissection", "evaluation", "models", "monitor", "objectives", "oracles", "rules"),
-    *("runs", "store", "sweeps", "testing"),
+    *("analysis", "clocks", "data", "dissection", "evaluation", "integrations", "models", "monitor", "objectives"),
+    *("oracles", "rules", "runs", "store", "sweeps", "testing"),
 )
 _NAMES = {
     "Monitor": "twoclocks.monitor.monitor",
@@ -57,6 +58,7 @@ __all__ = [
     "data",
     "dissection",
     "evaluation",
+    "integrations",
     "load_run",
     "load_settings",
     "models",

@@ -1,0 +1,32 @@
+"""Every example runs in its small form: it stops because of copies, and leaves a gallery and a page."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+
+
+def test_there_is_an_example_for_every_adapter_and_all_are_short() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in EXAMPLES]
+    used = {name for text in texts for name in re.findall(r"from twoclocks\.integrations\.(\w+) import", text)}
+    assert used == {"pytorch", "lightning", "transformers", "accelerate"}
+    assert all(len(text.splitlines()) < 80 for text in texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_stops_and_leaves_a_gallery_and_a_page(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [path.name, "--smoke", "--out", "out"])
+    runpy.run_path(str(path), run_name="__main__")
+    assert "stop: True" in capsys.readouterr().out
+    assert (tmp_path / "out" / "copies.png").read_bytes().startswith(b"\x89PNG")
+    assert "<html" in (tmp_path / "out" / "page.html").read_text(encoding="utf-8")
