@@ -22,7 +22,10 @@ def monitor_cost_table() -> str:
         }
         for row in found["rows"]
     ]
-    note = "Time, as a part of the time that sampling takes for one look, on two CPU cores."
+    note = (
+        "Time, as a part of the time that sampling takes for one look (measured evaluations of the network, times their "
+        "number),\non two CPU cores."
+    )
     return f"{note}\n\n{as_table(rows)}\n\n{source_of('monitor_cost.json', found)}"
 
 
