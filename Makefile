@@ -4,14 +4,18 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs
 
-.PHONY: demo quick test test-crash lint docs site clean
+.PHONY: demo quick test pytest test-crash lint docs site clean
 
 demo: $(READY)
 	rm -rf demo
 	$(BIN)/twoclocks demo --out demo
 
+# Style and types beside the tests: they take one core for half a minute.
+test: $(READY)
+	$(MAKE) --no-print-directory -j2 lint pytest
+
 # Three processes for two cores: many tests wait for processes that they start or kill.
-test: $(READY) lint
+pytest: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The inner loop, under a minute on two cores: style, types, and the tests of what everything else is built on.

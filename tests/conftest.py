@@ -17,17 +17,10 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU, one program after the other; before Triton is loaded
 os.environ.setdefault("TWOCLOCKS_CACHE", "0")  # also in subprocesses: tests neither read nor fill the user's cache
 
+from small_runs import SMALL_MODEL, TINY
+
 from twoclocks.runs import Run, load_settings, run
 from twoclocks.sweeps.local import LocalPool
-
-TINY = {
-    "rule": {"length": 8, "group": 2},
-    "data": {"n": 4},
-    "training": {"steps": 60, "batch": 8, "learning_rate": 3e-3},
-    "evaluation": {"samples": 100, "steps": [0, 5, 20, 40, 60], "loss_rows": 16, "keep_samples": 20},
-    "clocks": {"memory_threshold": 0.3, "above_chance": True, "sustain": 1},
-}
-SMALL_MODEL = {"width": 16, "depth": 1, "heads": 2}
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL_MODEL, TINY
 from ideals import PARITY, networks
+from small_runs import SMALL_MODEL, TINY
 from torch import Tensor
 
 import twoclocks as tc

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL_MODEL, TINY
+from small_runs import SMALL_MODEL, TINY
 
 from twoclocks.cli import main
 from twoclocks.core.errors import UserError

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL_MODEL
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from small_runs import SMALL_MODEL
 from torch import Tensor
 
 from twoclocks.clocks.onset import Onset

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL_MODEL, TINY
+from small_runs import SMALL_MODEL, TINY
 
 from twoclocks.core.errors import UserError
 from twoclocks.runs import Run, load_settings, run

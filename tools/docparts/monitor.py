@@ -23,8 +23,8 @@ def monitor_cost_table() -> str:
         for row in found["rows"]
     ]
     note = (
-        "Time, as a part of the time that sampling takes for one look (measured evaluations of the network, times their "
-        "number),\non two CPU cores."
+        "Time, as a part of the time that sampling takes for one look, on two CPU cores. Sampling: the measured\n"
+        "time of one evaluation of the network, times their number."
     )
     return f"{note}\n\n{as_table(rows)}\n\n{source_of('monitor_cost.json', found)}"
 
