@@ -17,6 +17,7 @@ from torch import nn
 import twoclocks as tc
 from twoclocks.integrations.preserve import evaluation_mode, kept_random_state, sampling, unwrap
 from twoclocks.integrations.pytorch import MonitorHook
+from twoclocks.integrations.trackers import TensorBoard
 from twoclocks.integrations.watcher import Watcher
 
 
@@ -189,3 +190,29 @@ def test_losses_reach_the_monitor() -> None:
     watcher = Watcher(new_monitor("never"), sampler, 1, losses=lambda model: (1.0, 1.25))
     watcher.step(1, net)
     assert watcher.state_dict()["looks"][0]["gap"] == 0.25
+
+
+def test_steps_that_are_counted_in_jumps_are_not_missed() -> None:
+    hook = MonitorHook(new_monitor("never"), sampler, 500, model=Net())
+    seen = [step for step in range(64, 2000, 64) if hook.step(step) is not None]
+    assert seen == [512, 1024, 1536]
+
+
+def test_a_resumed_hook_knows_that_it_had_stopped() -> None:
+    first, second = (MonitorHook(new_monitor("memory"), lambda model: TRAIN, 1, model=Net()) for _ in range(2))
+    for step in range(1, 40):
+        first.step(step)
+        if first.stop:
+            break
+    second.load_state_dict(first.state_dict())
+    assert first.stop and second.stop
+
+
+def test_a_gallery_that_fails_does_not_end_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(path: Path) -> None:
+        raise OSError("disk full")
+
+    monitor = new_monitor("never")
+    monkeypatch.setattr(monitor, "gallery", broken)
+    hook = MonitorHook(monitor, lambda model: TRAIN, 1, model=Net(), trackers=[TensorBoard(tmp_path)])
+    assert hook.step(1) is not None

@@ -196,12 +196,18 @@ def test_fused_steps_are_plain_steps_also_after_a_dry_run(name: str) -> None:
     assert difference(stepped(name, fused=True, dry_runs=1)[0], plain) < 1e-4
 
 
+@cache
+def straight_steps(fused: bool) -> tuple[Tensor, PlainStep]:
+    """Steps without anything undone: the same for every test that compares with them."""
+    return stepped("gpt", fused)
+
+
 @EXACTLY
 @pytest.mark.parametrize("undo", [1, 2])
 @pytest.mark.parametrize("fused", [True, False])
 def test_what_is_undone_leaves_no_trace(fused: bool, undo: int) -> None:
     """Before the first step, when there are no moments yet, and later."""
-    (straight, one), (undoing, two) = stepped("gpt", fused), stepped("gpt", fused, undo=undo)
+    (straight, one), (undoing, two) = straight_steps(fused), stepped("gpt", fused, undo=undo)
     assert torch.equal(straight, undoing) and torch.equal(one.loss_sum, two.loss_sum)
     assert torch.equal(one.generator.get_state(), two.generator.get_state())
 

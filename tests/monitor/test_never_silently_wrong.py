@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -169,3 +171,149 @@ def test_validity_can_be_any_function() -> None:
         tc.Monitor(TRAIN, valid="bright")  # type: ignore[arg-type]
     with pytest.raises(UserError, match="one value each"):
         tc.Monitor(TRAIN, valid=lambda x: True).observe(1, TRAIN)
+
+
+# Mistakes of a caller that used to give wrong answers without a word.
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> str:
+    text = " ".join(caplog.messages)
+    caplog.clear()
+    return text
+
+
+def test_held_out_rows_that_were_trained_on_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    train, held_out = pictures(200, seed=0), pictures(600, seed=1)
+    held_out[:6] = train[:6]
+    monitor = tc.Monitor(train, held_out=held_out)
+    assert "6 of 600 rows are also in the training set" in warned(caplog)
+    assert monitor.observe(1, noisy(train, 2)).copy_rate > 0.95
+    with pytest.raises(UserError, match="every row is also in the training set"):
+        tc.Monitor(train, held_out=train[:50])
+    near = held_out.copy()
+    near[:60] = noisy(train[:60], 3, 1e-4)  # the same images, stored with another rounding
+    tc.Monitor(train, held_out=near)
+    assert "are some of them training rows?" in warned(caplog)
+
+
+def test_few_held_out_samples_are_warned_of_and_the_reason_names_the_level(caplog: pytest.LogCaptureFixture) -> None:
+    train = pictures(100, seed=0)
+    monitor = tc.Monitor(train, held_out=pictures(8, seed=1))
+    assert "copying is only confirmed above" in warned(caplog)
+    for step in (1, 2, 3):
+        decision = monitor.observe(step, np.concatenate([noisy(train, step)[:60], pictures(40, seed=step)]))
+    assert "copying is confirmed above 0." in decision.reason and decision.forecast is None
+
+
+def test_axes_in_another_order_are_refused() -> None:
+    images = np.random.default_rng(0).normal(size=(20, 3, 8, 8))
+    monitor = tc.Monitor(images)
+    with pytest.raises(UserError, match=r"shape \(8, 8, 3\), the training set has \(3, 8, 8\)"):
+        monitor.observe(1, np.moveaxis(images, 1, -1))
+    assert monitor.observe(1, images.reshape(20, -1)).copy_rate == 1
+
+
+def test_another_scale_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    images = 127.5 * (1 + pictures(50, seed=0))
+    monitor = tc.Monitor(images)
+    warned(caplog)
+    monitor.observe(1, images / 127.5 - 1)
+    assert "give both on one scale" in warned(caplog)
+    monitor.observe(2, images / 127.5 - 1)
+    assert "scale" not in warned(caplog)  # once is enough
+
+
+def test_too_few_samples_per_look_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    tc.Monitor(TRAIN).observe(1, TRAIN[:4])
+    assert "4 per look are too few" in warned(caplog)
+    tc.Monitor(TRAIN, RULE, policy="rule").observe(1, TRAIN[:20])
+    assert "policy rule could not be certain" in warned(caplog)
+    tc.Monitor(TRAIN).observe(1, RULE.sample(200, 1))
+    assert not warned(caplog)
+    careful = tc.Monitor(TRAIN, policy="caution")
+    careful.observe(1, RULE.sample(36, 1))
+    decision = careful.observe(2, RULE.sample(36, 2))
+    assert (
+        decision.stop and "36 samples are too few at look 2" in decision.reason and "give at least" in decision.reason
+    )
+
+
+def test_a_collapsed_model_is_told_from_one_that_copies(caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(2000, 32))
+    points[0] *= 0.3  # one faint row, to which the mean is near
+    monitor = tc.Monitor(points[:300], held_out=points[300:])
+    monitor.observe(1, 0.05 * rng.normal(size=(400, 32)))
+    assert "matched with training row 0" in warned(caplog)
+    monitor.observe(2, points[:300] + 0.02 * rng.normal(size=(300, 32)))
+    assert "matched with" not in warned(caplog)
+
+
+def test_large_families_and_twins_in_small_sets_are_found() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(1, 64))
+    family = np.concatenate([base + 0.02 * rng.normal(size=(100, 64)), rng.normal(size=(500, 64))])
+    monitor = tc.Monitor(family, held_out=rng.normal(size=(800, 64)))
+    assert monitor.observe(1, base + 0.02 * rng.normal(size=(300, 64))).copy_rate > 0.95
+    two = rng.normal(size=(2, 784))
+    twins = tc.Monitor(np.concatenate([two, two + 0.05 * rng.normal(size=(2, 784))]))
+    assert twins.observe(1, np.repeat(two, 20, 0) + 0.05 * rng.normal(size=(40, 784))).copy_rate == 1
+
+
+def test_texts_that_cannot_be_copied_and_padding_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    words = [" ".join(f"w{i * 7 % 50 + k}" for i in range(n)) for k, n in enumerate([20, 20, 60])]
+    tc.Monitor(words, held_out=words[:1])
+    assert "2 of 3 texts have fewer than 50 tokens" in warned(caplog)
+    padded = np.concatenate([np.arange(1, 61).reshape(3, 20), np.zeros((3, 55), dtype=int)], 1)
+    tc.Monitor(padded, copies="verbatim")
+    assert "if it is padding, give Verbatim(padding=" in warned(caplog)
+    tc.Monitor(padded, copies=tc.monitor.Verbatim(15, padding=0))
+    assert "padding" not in warned(caplog)
+
+
+def test_functions_of_the_user_get_integers_that_do_not_overflow() -> None:
+    train = np.random.default_rng(0).integers(0, 10, (50, 6))
+    near = train.copy()
+    near[:, 0] = abs(near[:, 0] - 1)
+
+    def city_block(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        found = np.abs(a[:, None] - b[None]).sum(-1)
+        a[:] = 0  # whatever it does to its arguments
+        return found
+
+    assert tc.Monitor(train, copies=tc.monitor.Distance(city_block, 2.5)).observe(1, near).copy_rate == 1
+    assert near.any() and tc.Monitor([[2**60, -1], [5, -1]]).train.kind == "integers"
+
+
+def test_validity_that_is_not_true_or_false_is_refused() -> None:
+    for value in (np.nan, 0.2, -1.0, "False"):
+        monitor = tc.Monitor(TRAIN, valid=lambda x, value=value: np.full(len(x), value))
+        with pytest.raises(UserError, match="valid: it returned"):
+            monitor.observe(1, TRAIN)
+    assert tc.Monitor(TRAIN, valid=lambda x: torch.ones(len(x))).observe(1, TRAIN).valid_rate == 1
+
+
+def test_a_state_of_other_symmetries_is_refused() -> None:
+    images = pictures(20, seed=0)
+    flipped, plain = tc.Monitor(images, symmetries=["flip"]), tc.Monitor(images)
+    flipped.observe(1, images)
+    with pytest.raises(UserError, match="its symmetries"):
+        plain.load_state(flipped.state())
+
+
+def test_a_gallery_shows_what_was_matched_whatever_happens_to_the_samples_later(tmp_path: Path) -> None:
+    images = torch.tensor(pictures(20, seed=0))
+    monitor = tc.Monitor(images.clone())
+    samples = images.clone()
+    monitor.observe(1, samples)
+    samples.zero_()
+    assert np.asarray(monitor.gallery().axes[0].images[0].get_array()).std() > 0
+    latents = torch.randn(20, 16, 8, 8)
+    other = tc.Monitor(latents)
+    other.observe(1, latents)
+    assert other.gallery().axes[0].images[0].get_array().shape == (16, 64)
+    counted = tc.Monitor(TRAIN)
+    for step in (1, 2, 3):
+        counted.observe_counts(Look(step, 0, 200, 200))
+    counted.report(tmp_path / "page.html")
+    assert "Monitor: learning at step 3" in (tmp_path / "page.html").read_text(encoding="utf-8")

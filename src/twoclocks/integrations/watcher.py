@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from twoclocks.monitor import Decision, Monitor
 
 Sampler = Callable[[Any], Any]  # model → samples (n, *shape), as an array or tensor
 Losses = Callable[[Any], tuple[Any, Any]]  # model → (training loss, held-out loss)
+log = logging.getLogger("twoclocks")
 PREFIX = "twoclocks/"  # of the names under which scalars are logged
 
 
@@ -55,19 +57,22 @@ class Watcher:
         self.ema, self.losses, self.gallery, self.seed = ema, losses, gallery, seed
         self.trackers = trackers_of(trackers) if is_first_rank() else []
         self.decision: Decision | None = None  # the last one
+        self.last_step: int | None = None  # at which it was asked
         self.last_look = monitor.last_step  # every rank has it: the monitor of rank 0 alone knows more
 
     def is_due(self, step: int, last: bool = False) -> bool:
         """Whether to look at this step; False if that was done, as loops that accumulate gradients ask repeatedly."""
         if self.last_look is not None and step <= self.last_look:
             return False
-        return last or step == self.first or (step > self.first and step % self.every == 0)
+        before = step - 1 if self.last_step is None else self.last_step  # steps may be counted in jumps
+        return last or before < self.first <= step or (step > self.first and step // self.every > before // self.every)
 
     def step(
         self, step: int, model: Any, *, last: bool = False, ema: Any | None = None, also: Sequence[Tracker] = ()
     ) -> Decision | None:
         """Looks if it is due, else returns None; ``ema`` and ``also`` (trackers) are what the framework itself has."""
-        if not self.is_due(step, last):
+        due, self.last_step = self.is_due(step, last), step
+        if not due:
             return None
         self.last_look = step
         self.decision = on_first_rank(lambda: self._look(step, model, self.ema if self.ema is not None else ema, also))
@@ -86,11 +91,14 @@ class Watcher:
         return decision
 
     def _log_gallery(self, targets: Sequence[Tracker], step: int) -> None:
-        with TemporaryDirectory() as folder:
-            picture = Path(folder) / "copies.png"
-            self.monitor.gallery(picture)
-            for tracker in targets:
-                tracker.image(f"{PREFIX}copies", picture, step)
+        try:
+            with TemporaryDirectory() as folder:
+                picture = Path(folder) / "copies.png"
+                self.monitor.gallery(picture)
+                for tracker in targets:
+                    tracker.image(f"{PREFIX}copies", picture, step)
+        except Exception as error:  # a picture is never a reason to end training
+            log.warning(f"gallery: it was not logged at step {step} ({type(error).__name__}: {error})")
 
     def state_dict(self) -> dict[str, Any]:
         """The monitor's state: plain values, which JSON and ``torch.load(weights_only=True)`` can read."""
@@ -100,6 +108,7 @@ class Watcher:
         """Continues from ``state_dict``; looks that it has are not repeated."""
         self.monitor.load_state(state)
         self.last_look = self.monitor.last_step
+        self.decision = None if self.last_look is None else self.monitor.decision()
 
 
 def scalars_of(decision: Decision) -> dict[str, float]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twoclocks.clocks.chance import Chance
 from twoclocks.clocks.forecast import Forecast, forecast_run
-from twoclocks.clocks.looks import rate_bounds
+from twoclocks.clocks.looks import least_samples, rate_bounds
 from twoclocks.clocks.series import Series
 from twoclocks.clocks.settings import ClockSettings, Policy
 from twoclocks.clocks.window import Clocks
@@ -65,7 +65,8 @@ class Decision:
         It is also None where a few held-out samples leave it open whether chance alone exceeds the threshold.
         """
         series, chance = self.series, self.copy_chance or 0.0
-        if self.phase in ("copying", "copying suspected") or self.step == 0 or chance >= self.level:
+        begun = self.phase in ("copying", "copying suspected") or self.copy_rate_ci[0] > self.level
+        if begun or self.step == 0 or chance >= self.level:
             return None
         return forecast_run(series.steps, series.copied, series.trials, self.level, chance)
 
@@ -160,7 +161,8 @@ class Judgement:
         if clocks.suspected is not None:
             streak = self.streak(series)
             return f"not yet: {above}, at {streak} of {sustain} looks in a row; first at step {clocks.suspected:,.0f}"
-        return f"memory: {clocks.memory}"
+        copied, trials = float(np.asarray(series.copied)[-1]), float(np.asarray(series.trials)[-1])
+        return f"memory: {clocks.memory}; copies {copied / trials:.3g}, copying is confirmed above {levels.confirm:.3g}"
 
     def streak(self, series: Series) -> int:
         """How many of the last looks in a row have a lower bound above the threshold."""
@@ -174,6 +176,14 @@ class Judgement:
         copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
         high = float(rate_bounds(copied, trials, self.settings.look_confidence(self.chance))[1][-1])
         level = self.settings.memory_levels(self.chance).exclude
+        confidence, chance = (
+            self.settings.look_confidence(self.chance),
+            0.0 if self.chance is None else self.chance.rate,
+        )
+        need = least_samples(chance, level, len(trials), confidence)
+        if high > level and trials[-1] < need:
+            few = f"{trials[-1]:.0f} samples are too few at look {len(trials)}: they cannot exclude copies above"
+            return True, f"{few} {level:.3g}, even without any; give at least {need}"
         relation = "may reach" if high > level else "stay below"
         bound = f"threshold {level:.3g}, {self.settings.claimed_confidence:.0%} confidence"
         return high > level, f"copies {relation} {high:.3g} ({bound})"

@@ -11,7 +11,7 @@ import numpy as np
 from twoclocks.core.theme import light, style, symbol_colours
 from twoclocks.monitor.criteria import Criterion, Matches, Verbatim
 from twoclocks.monitor.gallery_text import marked_lines
-from twoclocks.monitor.symmetries import image_axes
+from twoclocks.monitor.symmetries import image_axes, is_image
 from twoclocks.monitor.training_set import TrainingSet, Values
 
 PAIRS = 8  # most pairs that are drawn
@@ -49,6 +49,7 @@ class Gallery:
     criterion: str = ""
     pairs: tuple[Pair, ...] = ()
     symbols: int = 0  # colours that a grid of integers needs; 0 for images and texts
+    symmetric: bool = False  # whether a training row may have been matched in another form
 
     @classmethod
     def of(cls, step: int, samples: Any, matches: Matches, train: TrainingSet, criterion: Criterion) -> Gallery:
@@ -58,8 +59,8 @@ class Gallery:
         rows: Any = train.texts if train.kind == "texts" else train.values
         pairs = tuple(
             Pair(
-                sample=samples[i],
-                original=rows[matches.rows[i]],
+                sample=own(samples[i]),
+                original=own(rows[matches.rows[i]]),
                 index=int(i),
                 row=int(train.original[matches.rows[i]]),
                 distance=float(matches.distances[i]),
@@ -69,8 +70,11 @@ class Gallery:
         )
         symbols = 0
         if train.kind == "integers" and not isinstance(criterion, Verbatim):
-            symbols = 1 + int(max(train.values.max(), np.asarray(samples).max()))
-        return cls(step, int(matches.copied.sum()), len(samples), criterion.name, pairs, symbols)
+            least = min(int(train.values.min()), int(np.min(samples)))
+            most = max(int(train.values.max()), int(np.max(samples)))
+            symbols = 1 + most if least >= 0 else 0
+        found = int(matches.copied.sum())
+        return cls(step, found, len(samples), criterion.name, pairs, symbols, bool(train.symmetries))
 
     @property
     def sentence(self) -> str:
@@ -82,7 +86,9 @@ class Gallery:
             return f"{found} There is nothing to draw."
         if not any(pair.copied for pair in self.pairs):
             return f"{found} Shown: the samples that are nearest to a training row, which are no copies."
-        return f"{found} Each sample stands above the training row that it was matched with; in brackets the distance."
+        forms = " Rows are shown as they were given, also where another form (a mirror image, …) was matched."
+        shown = "Each sample stands above the training row that it was matched with; in brackets the distance."
+        return f"{found} {shown}{forms if self.symmetric else ''}"
 
     def draw(self, path: Path | str | None = None, titled: bool = True) -> Any:
         """A matplotlib figure, also written to ``path``, if given; ``titled`` writes the sentence above it."""
@@ -101,6 +107,11 @@ class Gallery:
             if path is not None:
                 figure.savefig(path, dpi=160, bbox_inches="tight")
         return figure
+
+
+def own(values: Any) -> Any:
+    """A copy: loops often change their samples in place."""
+    return values if is_text(values) else np.array(values)
 
 
 def is_text(sample: Any) -> bool:
@@ -141,6 +152,8 @@ def pixel_range(pairs: tuple[Pair, ...]) -> tuple[float, float]:
 def as_picture(values: Any) -> Values:
     """One row as an image (H, W) or (H, W, 3); a row of entries is folded where it is long."""
     array = np.asarray(values)
+    if array.ndim > 3 or (array.ndim == 3 and not is_image(array.shape)):
+        return array.reshape(array.shape[0], -1)  # features or latents: one line per channel
     if array.ndim == 3:
         height, width = (axis - 1 for axis in image_axes(array.shape))
         array = np.moveaxis(array, (height, width), (0, 1))

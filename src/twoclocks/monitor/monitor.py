@@ -10,24 +10,23 @@ from typing import Any, get_args
 import numpy as np
 
 from twoclocks.clocks.chance import Chance
-from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.series import Look, Series
 from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
+from twoclocks.monitor.checks import check_enough, unseen, warn_of_few_held_out, warn_of_one_row, warn_of_scale
 from twoclocks.monitor.criteria import CRITERIA, Criterion, Exact, Matches, Ratio, Verbatim
 from twoclocks.monitor.decision import Copies, Decision, Judgement
 from twoclocks.monitor.gallery import Gallery
 from twoclocks.monitor.record import Record
 from twoclocks.monitor.state import MonitorState, read_state, write_state
-from twoclocks.monitor.symmetries import Symmetry
+from twoclocks.monitor.symmetries import Symmetry, symmetry_name
 from twoclocks.monitor.training_set import TrainingSet, as_array
 
+EARLY = 3  # looks after which the scale of samples is no longer checked
 Validity = Callable[[Any], Any]  # samples -> one true or false value each
-MANY_SYMBOLS = (
-    64  # integers with more different values are probably pixels or tokens, which are rarely equal by whole rows
-)
+MANY_SYMBOLS = 64  # integers with more different values are probably pixels or tokens: whole rows are rarely equal
 
 log = logging.getLogger("twoclocks")
 
@@ -69,14 +68,18 @@ class Monitor:
         if rule is not None and not (obeys := np.asarray(rule.is_valid(train))).all():
             raise UserError(f"train: {int((~obeys).sum())} rows break the rule; remove them, or leave the rule out")
         self.train = TrainingSet(train, symmetries)
-        kept = None if held_out is None else self.train.checked(held_out, "held_out")
+        kept = None if held_out is None else unseen(self.train, self.train.checked(held_out, "held_out"))
         self.criterion, kept = criterion_of(copies, self.train).calibrated(self.train, kept)
         self.criterion.check_kind(self.train)
         self._match = self.criterion.matcher(self.train)
         self.chance = self._chance(kept)
         self.settings.memory_levels(self.chance)  # an impossible threshold is an error now, not during training
+        if kept is not None and self.chance is not None:
+            warn_of_scale(self.train, kept, "held_out")
+            warn_of_few_held_out(self.settings.memory_levels(self.chance), self.chance)
         self._record = Record(with_validity=self.valid is not None)
         self._gallery = Gallery()
+        self._scale_is_checked = self._one_row_is_warned = False
 
     def _policy(self, given: Policy | None) -> Policy:
         """The policy that was given, or that of the settings, or "memory"; checked."""
@@ -128,8 +131,12 @@ class Monitor:
         gap, error = (None, None) if train_loss is None else gap_of(train_loss, held_out_loss)
         given = samples() if callable(samples) else samples
         rows = self.train.checked(given, "samples")
+        if not self._scale_is_checked:  # once: samples of an untrained model may have any scale
+            self._scale_is_checked = warn_of_scale(self.train, rows, "samples") or len(self._record) >= EARLY
         matches = self._match(rows, device_of(given))
         copies = Copies.of(matches, self.train.original)
+        if not self._one_row_is_warned:
+            self._one_row_is_warned = warn_of_one_row(copies, len(rows))
         valid, both = self._count_valid(given, matches)
         self.record(Look(int(step), len(copies), len(rows), valid, gap, error, copied_valid=both))
         self._gallery = Gallery.of(int(step), rows, matches, self.train, self.criterion)
@@ -143,6 +150,9 @@ class Monitor:
         valid = as_array(self.valid(given), "valid")
         if valid.shape != (n,):
             raise UserError(f"valid: it returned the shape {valid.shape} for {n} samples; return one value each")
+        if valid.dtype.kind not in "biuf" or not np.isin(valid, (0, 1)).all():
+            wrong = next(value for value in valid.tolist() if value not in (0, 1))
+            raise UserError(f"valid: it returned {wrong!r}; return true or false (or 1 or 0) for each sample")
         valid = valid.astype(np.bool_)
         return int(valid.sum()), int((valid & matches.copied).sum())
 
@@ -153,22 +163,14 @@ class Monitor:
 
     def record(self, look: Look) -> None:
         """Record counts without deciding."""
-        if self.policy == "caution" and not len(self._record):
-            self._check_enough(look)
+        if not len(self._record):
+            check_enough(look.trials, self.policy, self.settings, self.chance)
         self._record.add(look)
 
     @property
     def last_step(self) -> int | None:
         """Step of the last observation; None before the first."""
         return self._record.last_step
-
-    def _check_enough(self, look: Look) -> None:
-        """Raise UserError if there are too few samples for the policy "caution"."""
-        level = self.settings.memory_levels(self.chance).exclude
-        need = least_samples(self.copy_chance or 0.0, level, 1, self.settings.look_confidence(self.chance))
-        if look.trials < need:
-            fix = f"policy caution cannot exclude copies above {level:.3g} with them; give at least {need}"
-            raise UserError(f"samples: {look.trials} are too few; {fix}, more for many looks")
 
     @property
     def _judgement(self) -> Judgement:
@@ -214,6 +216,7 @@ class Monitor:
             rows=self.train.given,
             distinct=len(self.train),
             groups=int(self.train.groups.max()) + 1 if self.criterion.uses_groups else None,
+            symmetries=tuple(map(symmetry_name, self.train.symmetries)),
             looks=tuple(self._record.looks),
         )
 

@@ -26,7 +26,8 @@ def near_duplicates(rows: Rows, below: float = 1 / 3, most: int = 16, variants: 
 
     The m nearest rows of a row are its near-duplicates if they are nearer than ``below`` times the distance of the next
     row; the largest such m up to ``most`` counts. Two rows are of one group if each is among the near-duplicates of the
-    other, or through a chain of such rows. Equal rows are always of one group.
+    other, or through a chain of such rows. Equal rows are always of one group. So are larger families, where most rows
+    are alone: all neighbours of a row are much nearer than the nearest row of most other rows.
 
     In few dimensions such gaps occur by chance: with a probability of ``below`` to the power of the dimension. So
     ``below`` is lowered where the dimension of the rows, estimated from their distances, would let this happen for more
@@ -41,9 +42,12 @@ def near_duplicates(rows: Rows, below: float = 1 / 3, most: int = 16, variants: 
         raise SettingError("most", most, "use an integer of at least 1")
     near, distances = other_rows(rows, most + 1, variants)
     n, width = near.shape
-    below = min(below, CHANCE ** (1 / dimension(distances)))
+    below = min(below, CHANCE ** (1 / dimension(distances, int(np.prod(rows.shape[1:])))))
     gap = distances[:, :-1] < below * distances[:, 1:]
     count = np.where(gap.any(1), width - 1 - gap[:, ::-1].argmax(1), 0) if width > 1 else np.zeros(n)
+    if most + 1 < n - 1:  # a family that fills the whole list of neighbours shows no gap in it
+        crowded = (count == 0) & (distances[:, -1] < below * np.quantile(distances[:, 0], 0.9))
+        count = np.where(crowded, width, count)
     ahead = np.arange(width) < count[:, None]
     listed, equal = (
         coo_array((np.ones(some.sum()), (some.nonzero()[0], near[some])), shape=(n, n)).tocsr()
@@ -112,12 +116,15 @@ def exact_distances(row: Rows, others: Rows) -> Floats:
     return found
 
 
-def dimension(distances: Floats) -> float:
+def dimension(distances: Floats, most: int) -> float:
     """Estimate of the dimension of the space that rows fill, from the sorted distances to their neighbours (N, k).
 
     In m dimensions half of all rows have d_j < 2^(−1/m) d_2j, for each j. Near-duplicates make one of these ratios
-    smaller, the one that spans the gap, and with it the estimate: so the largest estimate over j counts.
+    smaller, the one that spans the gap, and with it the estimate: so the largest estimate over j counts. With fewer
+    than four neighbours there is no estimate, and the number of entries, ``most``, is taken.
     """
+    if distances.shape[1] < 4:
+        return float(most)
     found = [1.0]
     for j in (2, 4, 8):
         if 2 * j <= distances.shape[1]:

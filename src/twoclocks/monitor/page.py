@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,8 @@ def interval_words(onset: Onset) -> str:
 def page_info(state: MonitorState, gallery: Gallery) -> PageInfo:
     """What the page of a state shows."""
     series = Series.from_looks(state.looks, state.copies)
+    if state.validity is None:  # counts may have been given without it being known what is valid
+        series = replace(series, valid=None)
     decision = Judgement(state.policy, state.settings, state.chance).decide(series)
     copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
     confidence = (1 + state.settings.look_confidence(state.chance)) / 2

@@ -32,6 +32,7 @@ class MonitorState:
     rows: int  # of the training set as it was given
     distinct: int
     groups: int | None  # of near-duplicates, with every other row as its own group; None where they are not looked for
+    symmetries: tuple[str, ...]  # names of the forms
     looks: tuple[Look, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -45,6 +46,7 @@ class MonitorState:
             "rows": self.rows,
             "distinct": self.distinct,
             "groups": self.groups,
+            "symmetries": list(self.symmetries),
         }
         return {"format": FORMAT, "about": about, "looks": [vars(look) for look in self.looks]}
 
@@ -56,6 +58,7 @@ class MonitorState:
         try:
             about = dict(state["about"])
             about["settings"] = build(ClockSettings, about["settings"], "clocks")
+            about["symmetries"] = tuple(about["symmetries"])
             about["chance"] = None if about["chance"] is None else Chance(**about["chance"])
             return cls(**about, looks=tuple(Look(**look) for look in state["looks"]))
         except (KeyError, TypeError, ValueError) as error:
@@ -70,6 +73,7 @@ class MonitorState:
             ("train", self.train, stored.train),
             ("copies", self.copies, stored.copies),
             ("validity", self.validity, stored.validity),
+            ("symmetries", self.symmetries, stored.symmetries),
             ("chance", self.chance, stored.chance),
             ("settings", counting(self.settings), counting(stored.settings)),
         ):

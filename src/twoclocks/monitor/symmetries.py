@@ -24,6 +24,11 @@ SYMMETRIES: dict[str, str] = {
 }
 
 
+def is_image(shape: tuple[int, ...]) -> bool:
+    """Whether rows of this shape are images: (H, W), (H, W, channels) or (channels, H, W)."""
+    return len(shape) == 2 or (len(shape) == 3 and (shape[0] <= CHANNELS < shape[2] or shape[2] <= CHANNELS < shape[0]))
+
+
 def image_axes(shape: tuple[int, ...]) -> tuple[int, int]:
     """The axes of height and width in arrays (n, *shape): (H, W), (H, W, channels) or (channels, H, W).
 
@@ -93,3 +98,10 @@ def checked(function: Symmetry, shape: tuple[int, ...]) -> Symmetry:
     if there != (2, *shape):
         raise UserError(f"symmetries: {function!r} returned the shape {there}; return {(2, *shape)}, as it was given")
     return function
+
+
+def symmetry_name(symmetry: Symmetry) -> str:
+    """Name by which a stored state knows a form again."""
+    if isinstance(symmetry, partial):
+        return f"{symmetry.func.__name__} {symmetry.keywords}"
+    return getattr(symmetry, "__qualname__", type(symmetry).__qualname__)

@@ -19,7 +19,7 @@ Kind = Literal["integers", "floats", "texts"]
 Values = npt.NDArray[Any]  # (n, *shape): integers or floats
 Text = tuple[Any, ...] | str  # tokens, or a string
 TOKENS = (str, int, np.integer)
-FAMILY = 64  # near-duplicates that one row can have; larger families are not recognised
+FAMILY = 64  # neighbours among which the near-duplicates of a row are searched
 
 
 class TrainingSet:
@@ -78,13 +78,20 @@ class TrainingSet:
         if self.kind == "texts":
             return as_texts(samples, name)
         values = as_values(samples, name)
-        entries, ours = flat(values).shape[1], flat(self.values).shape[1]
-        if entries != ours:
-            raise UserError(f"{name}: rows of {entries} entries, the training set has {ours}")
+        self.check_shape(values.shape[1:], name)
         if kind_of(values) != self.kind:
             fix = "give both as integers or both as floats"
             raise UserError(f"{name}: {kind_of(values)}, but the training set has {self.kind}; {fix}")
         return values.reshape(len(values), *self.shape)
+
+    def check_shape(self, shape: tuple[int, ...], name: str) -> None:
+        """Raise UserError unless samples have the shape of the rows; flat rows of as many entries are also accepted."""
+        entries, ours = int(np.prod(shape)), int(np.prod(self.shape))
+        if entries != ours:
+            raise UserError(f"{name}: rows of {entries} entries, the training set has {ours}")
+        if shape != self.shape and len(shape) > 1 and len(self.shape) > 1:
+            fix = "give both in the same order of axes"
+            raise UserError(f"{name}: rows of shape {shape}, the training set has {self.shape}; {fix}")
 
 
 def is_texts(values: Any) -> bool:
@@ -125,7 +132,8 @@ def as_values(values: Any, name: str) -> Values:
             raise UserError(f"{name}: a value is NaN or infinite; leave missing samples out")
         return np.ascontiguousarray(array)
     least = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
-    return np.ascontiguousarray(array, dtype=least)
+    # There is no integer dtype for numbers below 0 and above 2^63 together, and numpy would take floats.
+    return np.ascontiguousarray(array, dtype=least if least.kind in "iub" else np.int64)
 
 
 def as_array(values: Any, name: str) -> npt.NDArray[Any]:

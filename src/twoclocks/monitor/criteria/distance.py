@@ -46,7 +46,7 @@ class Distance(Criterion):
 
     def nearest(self, samples: Values, train: Values) -> tuple[Any, Any]:
         """Nearest row of each sample (−1 if the function returns only the distance) and its distance: (n,) each."""
-        distance = np.asarray(self.function(samples, train), dtype=np.float64)
+        distance = np.asarray(self.function(as_given(samples), as_given(train)), dtype=np.float64)
         if distance.shape not in ((len(samples),), (len(samples), len(train))):
             expected = f"({len(samples)},) or ({len(samples)}, {len(train)})"
             raise UserError(f"function: it returned the shape {distance.shape}; return {expected}")
@@ -55,3 +55,8 @@ class Distance(Criterion):
         if distance.ndim == 1:
             return np.full(len(samples), -1, dtype=np.int64), distance
         return distance.argmin(1), distance.min(1)
+
+
+def as_given(values: Values) -> Values:
+    """A copy in a dtype in which differences do not overflow; the function may write into it."""
+    return values.astype(np.int64 if values.dtype.kind in "iub" else values.dtype)

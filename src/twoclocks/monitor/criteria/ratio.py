@@ -15,6 +15,7 @@ from twoclocks.monitor.nearest import Nearest
 from twoclocks.monitor.training_set import TrainingSet
 
 PUBLISHED = 1 / 3  # the threshold of the papers on memorization in diffusion models
+SUSPICIOUS = 0.1  # a calibrated threshold below this misses copies with little noise
 FALSE_COPIES = 0.005  # held-out samples that a calibrated threshold counts as copies
 
 log = logging.getLogger("twoclocks")
@@ -63,6 +64,9 @@ class Ratio(Criterion):
         rank = int(FALSE_COPIES * (len(first) + 1))
         # Below rank 1 there are too few samples for the quantile: the least ratio would be too high.
         below = ratios[rank - 1] if rank else min(PUBLISHED, ratios[0])
+        if below < SUSPICIOUS:
+            what = f"held-out samples are so near to training rows that the threshold of the ratio is {below:.2g}"
+            log.warning(f"held_out: {what}, and few copies will be found; are some of them training rows?")
         return replace(self, below=float(np.clip(below, 1e-6, 1.0))), second
 
     def matcher(self, train: TrainingSet) -> Matcher:

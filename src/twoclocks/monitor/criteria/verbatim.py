@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -13,6 +14,8 @@ from twoclocks.core.errors import SettingError, UserError
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matches
 from twoclocks.monitor.suffix_array import Runs, SuffixArray, Tokens
 from twoclocks.monitor.training_set import Kind, TrainingSet
+
+log = logging.getLogger("twoclocks")
 
 
 @CRITERIA.register("verbatim")
@@ -56,6 +59,24 @@ class Verbatim(Criterion):
         return VerbatimMatcher(self, train)
 
 
+def warn_of_texts(texts: Sequence[Tokens], criterion: Verbatim) -> None:
+    """Warn of texts that no sample can copy, because they are too short, and of long runs of one token."""
+    short = sum(len(text) < criterion.tokens for text in texts)
+    if short:
+        what = f"{short} of {len(texts)} texts have fewer than {criterion.tokens} tokens, so that they cannot be copied"
+        log.warning(f"train: {what}; use fewer with Verbatim(tokens=…), or split=list for characters")
+    repeated = sum(longest_repeat(text) >= criterion.tokens for text in texts)
+    if repeated and criterion.padding is None:
+        what = f"{repeated} of {len(texts)} texts repeat one token {criterion.tokens} times in a row"
+        log.warning(f"train: {what}; if it is padding, give Verbatim(padding=…), or each sample with it is a copy")
+
+
+def longest_repeat(tokens: Tokens) -> int:
+    """Length of the longest run of one token."""
+    ends = np.flatnonzero(np.diff(tokens, append=-3))
+    return int(np.diff(ends, prepend=-1).max(initial=0))
+
+
 UNSEEN, PADDING = -1, -2  # tokens of a sample that no training text can share
 
 
@@ -78,6 +99,7 @@ class VerbatimMatcher:
             problem = f"training texts have at most {longest} tokens, so that no sample could be a copy"
             fix = "use fewer, or split=list (characters) where spaces do not separate words"
             raise SettingError("tokens", criterion.tokens, f"{problem}; {fix}")
+        warn_of_texts(numbered, criterion)
         if criterion.padding is not None:
             self.ids[criterion.padding] = PADDING  # from here on: in samples it is not what it is in training texts
         self.suffixes = SuffixArray(numbered)
