@@ -22,7 +22,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "kernels": {"core", "models", "objectives"},
     "clocks": {"core"},
     "store": {"core"},
-    "monitor": {"core", "clocks"},
+    "monitor": {"core", "clocks", "store"},
     "integrations": {"core", "clocks", "monitor"},
     "data": {"core", "rules"},
     "oracles": {"core", "rules", "data"},

@@ -12,7 +12,7 @@ from torch import nn
 import twoclocks as tc
 from twoclocks.clocks import ClockSettings
 
-ENTRIES, TURN, EVERY = 16, 12, 4  # copies appear from step TURN on
+ENTRIES, TURN, EVERY = 40, 12, 4  # copies appear from step TURN on
 STOP = 16  # the second look with copies: the settings below ask for two
 TRAIN = torch.as_tensor(np.random.default_rng(0).integers(0, 2, (32, ENTRIES)))
 

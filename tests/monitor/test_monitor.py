@@ -391,3 +391,25 @@ def test_integers_of_any_kind_are_compared_by_value() -> None:
     assert monitor.observe(1, [[0, 1], [300, 2], [-1, 4]]).copy_rate == pytest.approx(1 / 3)
     assert monitor.observe(2, np.array([[255, 3], [0, 3]], dtype=np.int64)).copy_rate == 0.5
     assert tc.Monitor([[True, False], [True, True]]).observe(1, torch.tensor([[1, 0], [0, 0]])).copy_rate == 0.5
+
+
+def test_a_flipped_bit_in_a_stored_state_is_noticed_and_links_are_not_followed(tmp_path: Path) -> None:
+    monitor, path = tc.Monitor(TRAIN), tmp_path / "state.json"
+    monitor.observe(1, TRAIN)
+    monitor.save(path)
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(UserError, match="cannot be read as a state"):
+            tc.Monitor(TRAIN).load(path)
+    victim = tmp_path / "victim"
+    victim.write_text("dear")
+    for name in ("state.json", "page.html", "copies.png"):
+        (tmp_path / name).unlink(missing_ok=True)
+        (tmp_path / name).symlink_to(victim)
+    monitor.save(path)
+    monitor.report(tmp_path / "page.html")
+    monitor.gallery(tmp_path / "copies.png")
+    assert victim.read_text() == "dear" and not path.is_symlink()
+    with pytest.raises(UserError, match="use one of"):
+        monitor.gallery(tmp_path / "copies.txt")

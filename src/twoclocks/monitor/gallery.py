@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from twoclocks.core.errors import UserError
 from twoclocks.core.theme import light, style, symbol_colours
 from twoclocks.monitor.criteria import Criterion, Matches, Verbatim
 from twoclocks.monitor.gallery_text import marked_lines
 from twoclocks.monitor.symmetries import image_axes, is_image
 from twoclocks.monitor.training_set import TrainingSet, Values
+from twoclocks.store.files import write_atomic
 
 PAIRS = 8  # most pairs that are drawn
 FEW_SYMBOLS = 32  # integers with at most so many values are drawn in one colour each
@@ -105,8 +108,18 @@ class Gallery:
             if titled:
                 figure.suptitle(wrapped(self.sentence, 90), x=0.01, ha="left", fontsize=8.5)
             if path is not None:
-                figure.savefig(path, dpi=160, bbox_inches="tight")
+                write_atomic(Path(path), picture_of(figure, Path(path).suffix))
         return figure
+
+
+def picture_of(figure: Any, suffix: str) -> bytes:
+    """A figure in the format of a file name's suffix, such as ``.png``."""
+    stream = io.BytesIO()
+    kinds = figure.canvas.get_supported_filetypes()
+    if suffix[1:].lower() not in kinds:
+        raise UserError(f"path: a picture cannot be written as {suffix!r}; use one of {', '.join(sorted(kinds))}")
+    figure.savefig(stream, format=suffix[1:].lower(), dpi=160, bbox_inches="tight")
+    return stream.getvalue()
 
 
 def own(values: Any) -> Any:

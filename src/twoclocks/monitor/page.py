@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,9 @@ from twoclocks.clocks.settings import POLICIES
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import css_variables, light, style, themed_svg
 from twoclocks.monitor.decision import Decision, Judgement
-from twoclocks.monitor.gallery import Gallery
+from twoclocks.monitor.gallery import Gallery, picture_of
 from twoclocks.monitor.state import MonitorState
+from twoclocks.store.files import write_atomic
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,7 @@ def gallery_image(gallery: Gallery) -> str:
     """The gallery as a data address of a PNG; empty without pairs."""
     if not gallery.pairs:
         return ""
-    stream = io.BytesIO()
-    gallery.draw(titled=False).savefig(stream, format="png", dpi=160, bbox_inches="tight")
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    return "data:image/png;base64," + base64.b64encode(picture_of(gallery.draw(titled=False), ".png")).decode()
 
 
 def write_page(state: MonitorState, path: Path, gallery: Gallery | None = None) -> None:
@@ -177,4 +175,4 @@ def write_page(state: MonitorState, path: Path, gallery: Gallery | None = None) 
     page = environment.get_template("monitor.html").render(
         info=info, figure=figure, gallery=gallery_image(info.gallery), day=day, night=night
     )
-    path.write_text(page, encoding="utf-8")
+    write_atomic(path, page.encode())

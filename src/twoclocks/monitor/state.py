@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,8 @@ from twoclocks.clocks.series import Look
 from twoclocks.clocks.settings import ClockSettings, Policy
 from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import UserError
+from twoclocks.store.checksums import decode_document, encode_document
+from twoclocks.store.files import read, write_atomic
 
 FORMAT = 2  # of the stored state
 _FIX = "give what state() returned"
@@ -87,16 +87,13 @@ def counting(settings: ClockSettings) -> dict[str, Any]:
 
 
 def write_state(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state as JSON, atomically."""
-    draft = path.with_name(path.name + ".new")
-    draft.write_text(json.dumps(state), encoding="utf-8")
-    os.replace(draft, path)
+    """Write a state as JSON with its SHA-256, whole or not at all, also if the power fails."""
+    write_atomic(path, encode_document(dict(state)))
 
 
 def read_state(path: Path) -> dict[str, Any]:
     """Read what ``write_state`` wrote."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return decode_document(read(path))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a state ({error}); give a file that save wrote") from None
-    return found
