@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs
 
-.PHONY: demo quick test pytest test-crash lint docs site clean
+.PHONY: demo quick test pytest pytest-quick test-crash lint docs site clean
 
 demo: $(READY)
 	rm -rf demo
@@ -19,10 +19,13 @@ pytest: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 # The inner loop, under a minute on two cores: style, types, and the tests of what everything else is built on.
-QUICK := tests/test_layers.py tests/core tests/data tests/clocks tests/monitor tests/evaluation tests/store \
-	tests/models tests/objectives/test_edm.py tests/objectives/test_autoregressive.py tests/runs/test_run.py \
-	tests/runs/test_old_formats.py
-quick: $(READY) lint
+QUICK := tests/test_layers.py tests/core tests/data tests/clocks tests/monitor/test_monitor.py \
+	tests/monitor/test_never_silently_wrong.py tests/evaluation tests/store tests/models tests/objectives/test_edm.py \
+	tests/objectives/test_autoregressive.py tests/runs/test_run.py tests/runs/test_old_formats.py
+quick: $(READY)
+	$(MAKE) --no-print-directory -j2 lint pytest-quick
+
+pytest-quick: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not ray and not gpu" $(QUICK)
 
 # The crash campaigns whole, about ten minutes; their short form is part of `make test`.
