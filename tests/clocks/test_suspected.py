@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from twoclocks import cli
 from twoclocks.clocks import Clocks, ClockSettings, Onset, Series, onset
 from twoclocks.core.errors import SettingError
 
@@ -147,3 +148,14 @@ def test_impossible_suspicions_are_refused(bad: tuple[float, float]) -> None:
 def test_every_onset_knows_its_suspicion() -> None:
     found = onset([10, 20, 30], [0, 0, 90], 100, threshold=0.3)
     assert found.suspected == (20, 30) and found.suspected_again is None
+
+
+def test_the_command_and_its_json_name_the_suspicion(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of an old format that ends above the threshold, in one evaluation only."""
+    path = str(Path(__file__).parents[1] / "fixtures" / "format-2")
+    assert cli.main(["clocks", path]) == 0
+    assert "suspected" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["clocks", path, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["suspected"], found["window"]) == ("suspected", 600, [48, 438])
+    assert found["tau_mem"]["suspected"] == [438, 600]
