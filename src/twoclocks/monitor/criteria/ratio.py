@@ -16,7 +16,7 @@ from twoclocks.monitor.training_set import TrainingSet
 
 PUBLISHED = 1 / 3  # the threshold of the papers on memorization in diffusion models
 SUSPICIOUS = 0.1  # a calibrated threshold below this misses copies with little noise
-FALSE_COPIES = 0.005  # held-out samples that a calibrated threshold counts as copies
+FALSE_COPIES = 0.01  # part of the held-out samples that a calibrated threshold counts as copies, at most
 
 log = logging.getLogger("twoclocks")
 
@@ -27,8 +27,8 @@ class Ratio(Criterion):
     """A copy is much nearer (Euclidean) to one training row than to the next ones: ratio of distances below ``below``.
 
     ``next_rows``: the nearest distance is divided by the mean of so many next ones (default 1, the second nearest).
-    ``below=None`` sets the threshold with half of the held-out samples, so that 0.5% of such samples count as copies;
-    with fewer than 400 of them it is at most 1/3, and without them 1/3, as in the papers. Near-duplicates in the
+    ``below=None`` sets the threshold with half of the held-out samples, so that 1% of such samples count as copies;
+    with fewer than 200 of them it is at most 1/3, and without them 1/3, as in the papers. Near-duplicates in the
     training set count as one row: otherwise the second neighbour would be as near as the first.
     """
 
