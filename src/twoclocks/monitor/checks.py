@@ -11,9 +11,9 @@ from twoclocks.clocks.chance import Chance
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.settings import ClockSettings, MemoryLevels, Policy
 from twoclocks.core.errors import UserError
-from twoclocks.core.rows import byte_keys
+from twoclocks.monitor.criteria.exact import equal_rows
 from twoclocks.monitor.decision import Copies
-from twoclocks.monitor.training_set import TrainingSet, flat
+from twoclocks.monitor.training_set import TrainingSet, flat, value_range
 
 MANY_LOOKS = 100  # for which the number of samples per look is checked
 SCALE = 4.0  # factor between the spreads of samples and training rows that is warned of
@@ -27,9 +27,7 @@ def unseen(train: TrainingSet, held_out: Any) -> Any:
     """Held-out floats that are not among the training rows; a warning says how many were."""
     if train.kind != "floats":
         return held_out  # two rows of symbols can be equal by chance
-    dtype = min(train.values.dtype, held_out.dtype, key=lambda kind: kind.itemsize)
-    known = set(byte_keys(flat(train.values.astype(dtype))).tolist())
-    same = np.array([key in known for key in byte_keys(flat(held_out.astype(dtype))).tolist()])
+    same = equal_rows(flat(held_out), flat(train.values)) >= 0
     if same.all():
         raise UserError("held_out: every row is also in the training set; give samples that were not trained on")
     if same.any():
@@ -41,7 +39,7 @@ def warn_of_scale(train: TrainingSet, samples: Any, name: str) -> bool:
     """Warn if the values of samples have another scale than the training rows; returns whether it did."""
     if train.kind != "floats":
         return False
-    (low, high), (least, most) = (np.quantile(values, (0.01, 0.99)) for values in (samples, train.values))
+    (low, high), (least, most) = value_range(samples), train.value_range
     ratio = (high - low) / max(most - least, 1e-300)
     if 1 / SCALE < ratio < SCALE and low < most and least < high:
         return False

@@ -19,6 +19,7 @@ Kind = Literal["integers", "floats", "texts"]
 Values = npt.NDArray[Any]  # (n, *shape): integers or floats
 Text = tuple[Any, ...] | str  # tokens, or a string
 TOKENS = (str, int, np.integer)
+ENTRIES = 100_000  # from which the range of the values is computed
 FAMILY = 64  # neighbours among which the near-duplicates of a row are searched
 
 
@@ -58,6 +59,11 @@ class TrainingSet:
     def groups(self) -> npt.NDArray[np.int64]:
         """Group of each row (N,); rows of one group are near-duplicates of each other."""
         return near_duplicates(self.values, most=FAMILY, variants=self.symmetries)
+
+    @cached_property
+    def value_range(self) -> tuple[float, float]:
+        """Between which values nearly all entries lie."""
+        return value_range(self.values)
 
     def forms(self) -> Iterator[Values]:
         """The rows as they are, and then in the form of each declared symmetry: arrays (N, *shape)."""
@@ -156,6 +162,13 @@ def kind_of(values: Values) -> Kind:
 def flat(values: Values) -> Values:
     """Values (n, *shape) as rows (n, entries)."""
     return values.reshape(len(values), -1)
+
+
+def value_range(values: Values) -> tuple[float, float]:
+    """Between which values 98% of the entries lie, from about ``ENTRIES`` of them: whole rows, evenly spread."""
+    rows = max(32, ENTRIES // flat(values).shape[1])
+    low, high = np.quantile(values[:: 1 + len(values) // rows], (0.01, 0.99))
+    return float(low), float(high)
 
 
 def common_dtype(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:

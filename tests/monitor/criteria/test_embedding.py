@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import twoclocks as tc
 from twoclocks.core.errors import UserError
 from twoclocks.monitor.criteria.base import CRITERIA
 from twoclocks.monitor.criteria.embedding import Embedding
@@ -123,3 +124,15 @@ def test_settings_and_name() -> None:
         Embedding(project, 1.5)
     with pytest.raises(UserError, match="batch"):
         Embedding(project, batch=0)
+
+
+def test_a_function_that_changes_what_it_gets_changes_neither_rows_nor_samples() -> None:
+    def careless(values: np.ndarray) -> np.ndarray:
+        values -= 100
+        return values.reshape(len(values), -1)
+
+    train = np.random.default_rng(0).normal(size=(20, 8))
+    samples, before = train[:5].copy(), train.copy()
+    monitor = tc.Monitor(train, copies=Embedding(careless))
+    monitor.observe(1, samples)
+    assert np.array_equal(samples, before[:5]) and np.array_equal(monitor.train.values, before)

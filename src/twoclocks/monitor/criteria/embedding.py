@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -81,7 +82,7 @@ class Embedding(Criterion):
         with torch.no_grad():
             for begin in range(0, len(rows), self.batch):
                 part = rows[begin : begin + self.batch]
-                found = as_array(self.function(part), "function")
+                found = as_array(self.function(copy(part)), "function")  # it may write into what it gets
                 self.check(found, len(part), f"{what} {begin} to {begin + len(part) - 1}")
                 if parts and found.shape[1] != parts[0].shape[1]:
                     problem = f"{found.shape[1]} features for {what} {begin}, {parts[0].shape[1]} before"
