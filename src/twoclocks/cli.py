@@ -61,11 +61,13 @@ def _call(arguments: argparse.Namespace) -> int:
 
 def _exit_code(error: Exception) -> int:
     from twoclocks.store.files import DiskError
+    from twoclocks.store.lock import LostLockError
     from twoclocks.training.errors import DivergedError
 
     if isinstance(error, DivergedError):
         return EXIT_DIVERGED
-    return EXIT_DISK if isinstance(error, DiskError) and error.fault else EXIT_BAD_INPUT
+    lost = isinstance(error, LostLockError) or (isinstance(error, DiskError) and error.fault)
+    return EXIT_DISK if lost else EXIT_BAD_INPUT
 
 
 def _describe(error: Exception) -> str:

@@ -52,8 +52,8 @@ def test_a_run_that_finishes_while_its_rows_are_read_is_not_damaged(
     run.append_metrics({"step": 1, "x": 0.25})
     run.set_status("running")
 
-    def read_then_finish(path: Path) -> bytes:
-        data = read(path)
+    def read_then_finish(path: Path, most: int | None = None) -> bytes:
+        data = read(path, most)
         if path.name == "metrics.jsonl" and not rows_read:
             rows_read.append(path)
             run.append_metrics({"step": 2, "x": 0.5})

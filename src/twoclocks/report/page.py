@@ -190,6 +190,12 @@ def verdict_sentence(one: Chapter) -> str:
     return f"{title}: the window is unknown. {order}{excursion_sentence(clocks)}"
 
 
+def end_sentence(run: Run) -> str:
+    """That rows may be missing at the end of a run, as a sentence with a space before it; else empty."""
+    problem = run.unproven_end
+    return f" The end of this run cannot be proven: {problem}; rows may be missing." if problem else ""
+
+
 def suspicion_sentence(curves: CurvesInfo) -> str:
     """That copying is suspected, why it is not confirmed, and which window is left before it."""
     clocks = curves.clocks
@@ -254,7 +260,7 @@ def render(chapters: Sequence[Chapter], together: Together) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["sentence"] = verdict_sentence
+    environment.filters["sentence"] = lambda one: verdict_sentence(one) + end_sentence(one.run)
     environment.filters["run_mark"] = run_mark
     environment.filters["confidence"] = confidence_words
     environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.evaluation.metric import pieces_named
-from twoclocks.runs.load import Run
+from twoclocks.runs.load import SEEDED, Run
 
 if TYPE_CHECKING:  # imports torch
     from twoclocks.evaluation.controls import Control
@@ -24,14 +24,15 @@ def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
         "path": str(run.path),
         "model": run.title,
         "status": run.status["status"],
-        **{key: run.status[key] for key in ("stopped_at", "reason") if key in run.status},
+        **{key: run.status[key] for key in ("stopped_at", "reason", "lost") if key in run.status},
+        **({"unproven_end": run.unproven_end} if run.unproven_end else {}),
         "n": settings["data"]["n"],
         **run.clocks().as_json(),
         "copy_chance": run.copy_chance,
         "validity_chance": run.derived["validity_chance"],
         "last": {name: plain_number(float(values[-1])) for name, values in columns.items()},
         **found,
-        "seeds": {section: settings[section]["seed"] for section in ("training", "data", "evaluation")},
+        "seeds": {section: settings[section]["seed"] for section in SEEDED},
     }
 
 

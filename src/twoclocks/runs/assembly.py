@@ -15,6 +15,7 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_files
 from twoclocks.core.seeds import derive, torch_stream
+from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.models.base import MODELS, Network, parameter_count
@@ -144,13 +145,27 @@ class Experiment:
         decoded = self.encoding.decode(self.rule, self.sample())
         row: dict[str, float] = {STEP: step, LOSS: loss, **self.evaluator.row(decoded)}
         row |= self.losses()
-        keep = self.settings.evaluation.keep_samples
-        kind = torch.uint8 if self.rule.symbols <= 256 else torch.int32
-        samples = {"symbols": decoded.symbols[:keep].to("cpu", kind), "distance": decoded.distance[:keep].cpu()}
-        artifacts = {"samples": samples}
+        artifacts = {"samples": self.stored_samples(decoded)}
         if step in self.settings.weight_steps:
             artifacts["weights"] = self.weights()
         return row, artifacts
+
+    def stored_samples(self, decoded: Decoded) -> dict[str, Tensor]:
+        """The samples of an evaluation as they are stored: symbols, and distances from the nearest symbol."""
+        keep = self.settings.evaluation.keep_samples
+        kind = torch.uint8 if self.rule.symbols <= 256 else torch.int32
+        return {"symbols": decoded.symbols[:keep].to("cpu", kind), "distance": decoded.distance[:keep].cpu()}
+
+    @torch.no_grad()
+    def samples_of(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The samples that an evaluation of other weights stores; afterwards the network has its own again."""
+        own = {name: value.clone() for name, value in self.weights().items()}
+        self.load_weights(weights)
+        self.network.eval()
+        samples = self.stored_samples(self.encoding.decode(self.rule, self.sample()))
+        self.network.train()
+        self.load_weights(own)
+        return samples
 
     @torch.no_grad()
     def losses(self) -> dict[str, float]:

@@ -58,6 +58,7 @@ def run(
         files.make_folder(directory.path)
         with WriterLock(directory.path) as lock:
             choose(settings, directory.path, fork=False)  # again: another process may have begun a run here meanwhile
+            directory = RunDirectory(directory.path, guard=lock.check)
             if not directory.begun:
                 directory.begin(experiment.manifest())
             if not directory.finished:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,7 +13,7 @@ from twoclocks.core.plugins import missing_imports, needs_imports
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS
-from twoclocks.store.lock import WriterLock, is_held
+from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory
 
 # What a fork may change: its weights stay usable and its rows comparable.
@@ -62,33 +61,46 @@ def check_fork(source: RunDirectory, settings: RunSettings) -> None:
 
 
 def copy_run(source: RunDirectory, target: Path, manifest: dict[str, Any], steps: int) -> None:
-    """Copy the run up to its last intact checkpoint into a folder that gets its name when it is complete."""
+    """Copy the run up to its last intact checkpoint into a folder that gets its name when it is complete.
+
+    One process copies at a time. A second one that asks for the same fork is refused, or finds it complete.
+    """
+    partial = target.with_name(f".{target.name}{files.PARTIAL}")
+    with WriterLock(target.parent, name=f"{partial.name}-lock"):
+        if RunDirectory(target).begun:
+            return
+        if partial.exists():  # of a copy that was interrupted
+            shutil.rmtree(partial)
+        copy_to(source, partial, manifest, steps)
+        with files.named_disk_errors(target):
+            files.disk.replace(partial, target)
+            files.sync_folder(target.parent)
+
+
+def copy_to(source: RunDirectory, target: Path, manifest: dict[str, Any], steps: int) -> None:
+    """Copy the run up to its last intact checkpoint."""
     found = source.last_good()
     if found is None:
         raise UserError(f"--fork: {str(source.path)!r} has no intact checkpoint to start from; choose another --out")
     if found.step >= steps:
         fix = f"its last checkpoint is that of step {found.step}; raise training.steps"
         raise UserError(f"--fork: {str(source.path)!r} leaves nothing to train up to training.steps = {steps}: {fix}")
-    for left in target.parent.glob(f".{target.name}.*{files.PARTIAL}"):
-        if not is_held(left):  # of a copy that was interrupted
-            shutil.rmtree(left)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}{files.PARTIAL}")
     origin = {"path": str(source.path), "step": found.step, "settings": source.manifest()["settings"]}
-    copy = RunDirectory.create(partial, {**manifest, "forked_from": origin})
-    with WriterLock(partial):
-        copy_rows(source, copy, until=found.link)
-        copy.write_checkpoint(found.step, found.tensors)
-    with files.named_disk_errors(target):
-        files.disk.replace(partial, target)
-        files.sync_folder(target.parent)
+    copy = RunDirectory.create(target, {**manifest, "forked_from": origin})
+    copy_rows(source, copy, until=found.step)
+    copy.write_checkpoint(found.step, found.tensors)
 
 
-def copy_rows(source: RunDirectory, copy: RunDirectory, until: str) -> None:
-    """Copy rows with their artifacts, and timings, up to the row with a link."""
+def copy_rows(source: RunDirectory, copy: RunDirectory, until: int) -> None:
+    """Copy rows with their artifacts, and timings, up to a step: its row belongs to its checkpoint.
+
+    A checkpoint from the middle of an evaluation names the row before; its state is the same after the evaluation.
+    """
     entries, _ = source.journal.entries()
-    count = [source.journal.start, *(entry.link for entry in entries)].index(until)
-    for entry in entries[:count]:
+    for entry in entries:
         step = int(entry.row["step"])
+        if step > until:
+            break
         for kind in KINDS:
             if kind in entry.row:
                 copy.artifacts[kind].put(step, source.artifacts[kind].intact(step, entry.row[kind]))

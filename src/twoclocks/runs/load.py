@@ -26,12 +26,23 @@ from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.metric import Column
 from twoclocks.evaluation.samples import Outcome
 from twoclocks.runs.columns import clock_columns, counts_samples
+from twoclocks.store.checksums import DamagedError, Kinds, require
 from twoclocks.store.run_directory import RunDirectory, Snapshot
 
 if TYPE_CHECKING:  # it imports torch, and the clocks can be read without it
     from twoclocks.runs.settings import RunSettings
 
 Columns = dict[str, npt.NDArray[np.float64]]
+
+# What every reader counts on; a manifest with a right SHA-256 may still be another document.
+MANIFEST: dict[str, Kinds] = {"settings": dict, "metrics": list}
+SECTIONS: dict[str, Kinds] = {
+    "name": str,
+    **dict.fromkeys(("rule", "data", "model", "objective", "training", "evaluation"), dict),
+}
+SEEDED = ("training", "data", "evaluation")
+COLUMN: dict[str, Kinds] = {"name": str, "about": str, "direction": str}
+DERIVED = {"model", "part_kinds", "copy_chance", "validity_chance"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,23 @@ class Run:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        return self.directory.manifest()
+        found = self.directory.manifest()
+        try:
+            require(found, MANIFEST)
+            require(found["settings"], SECTIONS)
+            require(found["settings"]["data"], {"n": int})
+            for section in SEEDED:
+                require(found["settings"][section], {"seed": int})
+            for column in found["metrics"]:
+                require(column, COLUMN)
+        except DamagedError as error:
+            raise DamagedError(f"{self.path / 'manifest.json'}: is damaged ({error}); restore it") from None
+        return found
+
+    @property
+    def unproven_end(self) -> str:
+        """Why rows may be missing at the end of the run, as when its status is damaged; empty where none are."""
+        return self.directory.rows_and_end()[1]
 
     @property
     def status(self) -> dict[str, Any]:
@@ -78,7 +105,7 @@ class Run:
     def derived(self) -> dict[str, Any]:
         """``RunSettings.derived`` as stored; runs of earlier versions stored none, so it is computed and cached."""
         found: dict[str, Any] = self.manifest.get("derived") or {}
-        if not found:
+        if not found.keys() >= DERIVED:
             identity = json.dumps(self.stored_settings, sort_keys=True)
             name = f"derived-{hashlib.sha256(identity.encode()).hexdigest()}"
             found = cached(name, lambda: self.settings.derived())  # noqa: PLW0108 (the settings import torch)

@@ -17,6 +17,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.monitor.monitor import Monitor
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.columns import clock_columns
+from twoclocks.runs.repair import repair_artifacts
 from twoclocks.store.files import DiskError
 from twoclocks.store.lock import LockedError, WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
@@ -105,6 +106,8 @@ class Session:
         columns = self.columns_of_all_attempts()
         found = self.directory.last_good()
         known = self.directory.checkpoint_steps()
+        if "link" in self.directory.status():  # it names the last row, which may be removed now
+            self.directory.set_status("running", attempts=self.attempts)
         self.directory.rewind(found)
         self.directory.upgrade(metrics=columns)
         if found is not None:
@@ -116,10 +119,11 @@ class Session:
             self.describe_continuation(found.step)
         elif known:
             log.warning(f"{self.directory.path}: no checkpoint is intact; the run starts again at step 0")
+        self.lost = repair_artifacts(self.directory, self.experiment, found)
         settings, timed = self.experiment.settings, self.directory.timings.last
         before = 0.0 if timed is None else timed.row["seconds"]
         self.watch = Stopwatch(settings.schedule, settings.training.steps, self.step, before)
-        self.stored = time.monotonic()
+        self.stored, self.stored_link = time.monotonic(), None if found is None else found.link
         here = {"process": os.getpid(), "host": socket.gethostname(), **self.experiment.environment()}
         self.attempts = [*self.attempts, {"from_step": self.step, "began": now(), **here}]
         self.set_status("running")
@@ -166,42 +170,53 @@ class Session:
             log.warning(f"{path}: {words}; the continued run is the same statistically, not bit for bit")
 
     def set_status(self, status: str, **more: Any) -> None:
-        self.directory.set_status(status, seconds=self.watch.total, **more, attempts=self.attempts)
+        self.directory.set_status(status, **more, **self.so_far())
+
+    def so_far(self) -> dict[str, Any]:
+        """What every status says: seconds, attempts, and artifacts that are damaged and cannot be computed again."""
+        return {"seconds": self.watch.total, "attempts": self.attempts, **({"lost": self.lost} if self.lost else {})}
 
     def store(self) -> None:
-        self.lock.check()
         self.directory.write_checkpoint(self.step, self.experiment.state())
-        self.stored = time.monotonic()
+        self.stored, self.stored_link = time.monotonic(), self.directory.journal.link
+
+    def store_end(self) -> None:
+        """Store the last step with the last row; a checkpoint from the middle of an evaluation lacks its row."""
+        if self.step not in self.directory.checkpoint_steps() or self.stored_link != self.directory.journal.link:
+            self.store()
 
     def train(self) -> None:
-        reason: dict[str, Any] = {}
         try:
-            self.check_policy()
-            self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
-        except EarlyStop as enough:
-            reason = {"reason": str(enough), "stopped_at": self.step}
+            reason = self.train_to_end()
+            self.store_end()
+            self.directory.finish(**reason, **self.so_far())
         except BaseException as error:
             final = self.ended(error)
             if final is error:
                 raise
             raise final from error
-        self.directory.finish(seconds=self.watch.total, **reason, attempts=self.attempts)
+
+    def train_to_end(self) -> dict[str, Any]:
+        """Train to the last step, or to where the monitor says stop; then return its reason and the step."""
+        try:
+            self.check_policy()
+            self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
+        except EarlyStop as enough:
+            return {"reason": str(enough), "stopped_at": self.step}
+        return {}
 
     def check_policy(self) -> None:
-        """End training where the monitor says so (``clocks.stop``), with a checkpoint of that step."""
+        """End training where the monitor says so (``clocks.stop``)."""
         if self.monitor.policy == "never" or self.monitor.last_step != self.step:  # nothing new was evaluated
             return
         decision = self.monitor.decision()
         if decision.stop:
-            if self.step not in self.directory.checkpoint_steps():
-                self.store()
             raise EarlyStop(f"clocks.stop = {self.monitor.policy}: {decision.reason}")
 
     def on_evaluation(self, step: int, loss: float) -> None:
         begin = self.watch.seconds
         with self.stop.at_once():
             row, artifacts = self.experiment.evaluate(step, loss)
-        self.lock.check()
         written = {kind: self.directory.artifacts[kind].write(step, tensors) for kind, tensors in artifacts.items()}
         self.directory.append_metrics(row, written)
         took = self.watch.seconds - begin
@@ -229,20 +244,29 @@ class Session:
 
     def ended(self, error: BaseException) -> BaseException:
         """Save what can be saved, write how the run ended, and return the error to raise."""
-        if isinstance(error, StoppedError):
-            try:
+        stopped = f"stopped by {error.by}; " if isinstance(error, StoppedError) else ""
+        try:
+            if isinstance(error, StoppedError):
                 self.store()
                 error = StoppedError(error.by, self.step)
-            except DivergedError as worse:
-                error = worse
-        if isinstance(error, FloatingPointError | DivergedError):
-            error = DivergedError(self.step, last_good=self.directory.checkpoint_steps()[-1])
-        if isinstance(error, LockedError):  # another process has taken the directory
-            return error
+        except (DivergedError, DiskError, LockedError) as worse:
+            error = worse
+        try:
+            self.lock.check()
+            steps = self.directory.checkpoint_steps()
+            if isinstance(error, FloatingPointError | DivergedError):
+                error = DivergedError(self.step, last_good=steps[-1] if steps else 0)
+            if not isinstance(error, DiskError):
+                known = isinstance(error, StoppedError | UserError)
+                reason = str(error) if known else f"{type(error).__name__}: {error}"
+                self.directory.set_ended(ending(error), reason=reason, **self.so_far())
+        except LockedError as lost:  # the folder is gone or another process writes to it: that is why it failed
+            return lost
+        except DiskError as full:
+            error = full
         if isinstance(error, DiskError):  # nothing can be written any more: the run stays unfinished
-            return error.with_note(f"the last good checkpoint is that of step {self.directory.checkpoint_steps()[-1]}")
-        named = str(error) if isinstance(error, StoppedError | UserError) else f"{type(error).__name__}: {error}"
-        self.set_status(ending(error), reason=named)
+            good = f"the last good checkpoint is that of step {steps[-1]}" if steps else "there is no checkpoint yet"
+            return error.with_note(stopped + good)
         return error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,8 +20,8 @@ KINDS = ("samples", "weights")  # each is the name of a folder, and of the colum
 class Artifacts:
     """The files of one kind, in one folder, which is created with the first file."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, guard: files.Guard = files.unguarded) -> None:
+        self.folder, self.guard = folder, guard
 
     def path(self, step: int) -> Path:
         """The file of a step."""
@@ -32,19 +33,18 @@ class Artifacts:
 
     def write(self, step: int, tensors: Mapping[str, Tensor]) -> str:
         """Write tensors and return the SHA-256 of the file, for the row that is written afterwards."""
-        from safetensors.torch import save
-
-        return self.put(step, save({name: tensor.contiguous() for name, tensor in tensors.items()}))
+        return self.put(step, encode_tensors(tensors))
 
     def put(self, step: int, data: bytes) -> str:
         """Write the bytes of a file and return their SHA-256."""
+        self.guard()
         files.make_folder(self.folder)
-        files.write_atomic(self.path(step), data)
+        files.write_atomic(self.path(step), data, self.guard)
         return files.digest(data)
 
     def intact(self, step: int, written: str | None) -> bytes:
         """Read the bytes of a file; DamagedError unless their SHA-256 is ``written``, that of its row."""
-        if not self.path(step).exists():
+        if not os.path.lexists(self.path(step)):
             raise DamagedError(f"{self.path(step)}: is missing; restore it")
         data = files.read(self.path(step))
         if files.digest(data) != written:
@@ -60,6 +60,13 @@ class Artifacts:
             return load(self.intact(step, written))
         except SafetensorError as error:  # possible only if it was written like this
             raise DamagedError(f"{self.path(step)}: is not safetensors ({error})") from None
+
+
+def encode_tensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as the bytes of a safetensors file."""
+    from safetensors.torch import save
+
+    return save({name: tensor.contiguous() for name, tensor in tensors.items()})
 
 
 def steps_in(folder: Path, suffix: str) -> list[int]:

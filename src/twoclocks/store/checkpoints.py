@@ -6,6 +6,8 @@ step-000001000.json          step, size and SHA-256 of the tensors, and the link
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store import files
-from twoclocks.store.artifacts import steps_in
-from twoclocks.store.checksums import DamagedError, decode_document, encode_document
+from twoclocks.store.artifacts import encode_tensors, steps_in
+from twoclocks.store.checksums import DamagedError, decode_document, encode_document, require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,8 +36,8 @@ class Checkpoint:
 class Checkpoints:
     """The checkpoints of one run, in one folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, guard: files.Guard = files.unguarded) -> None:
+        self.folder, self.guard = folder, guard
 
     def steps(self) -> list[int]:
         """Steps of all checkpoints that have a description, intact or not."""
@@ -47,14 +49,12 @@ class Checkpoints:
 
     def write(self, step: int, tensors: Mapping[str, Tensor], link: str) -> None:
         """Write tensors, then their description, which makes the checkpoint valid; then remove older checkpoints."""
-        from safetensors.torch import save
-
-        data = save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        data = encode_tensors(tensors)
         about, stored = self.paths(step)
-        files.write_atomic(stored, data)
+        files.write_atomic(stored, data, self.guard)
         described = {"step": step, "link": link, "tensors": files.digest(data), "bytes": len(data)}
-        files.write_atomic(about, encode_document(described))
-        for old in self.steps()[:-KEEP]:
+        files.write_atomic(about, encode_document(described), self.guard)
+        for old in [earlier for earlier in self.steps() if earlier < step][: 1 - KEEP]:
             self.remove(old)
 
     def read(self, step: int) -> Checkpoint:
@@ -72,20 +72,37 @@ class Checkpoints:
         """Description and bytes of a checkpoint; DamagedError if they are not what was written."""
         described, stored = self.paths(step)
         for path in (described, stored):
-            if not path.exists():
+            if not os.path.lexists(path):
                 raise DamagedError(f"{path}: is missing")
-        try:
-            about = decode_document(files.read(described))
-        except DamagedError as error:
-            raise DamagedError(f"{described}: is damaged ({error})") from None
+        about = self.described(step)
         data = files.read(stored)
-        if about.get("step") != step or files.digest(data) != about.get("tensors"):
+        if files.digest(data) != about["tensors"]:
             raise DamagedError(f"{stored}: is damaged (its SHA-256 differs)")
         return about, data
 
+    def described(self, step: int) -> dict[str, Any]:
+        """The description of a checkpoint, without its tensors."""
+        path, _ = self.paths(step)
+        try:
+            about = decode_document(files.read(path, files.DOCUMENT))
+            require(about, {"step": int, "link": str, "tensors": str})
+            if about["step"] != step:
+                raise DamagedError(f"it describes step {about['step']}")
+        except DamagedError as error:
+            raise DamagedError(f"{path}: is damaged ({error})") from None
+        return about
+
+    def links(self) -> dict[int, str]:
+        """The last row before each checkpoint, by step; checkpoints that cannot be read are left out."""
+        found = {}
+        for step in self.steps():
+            with contextlib.suppress(UserError):
+                found[step] = self.described(step)["link"]
+        return found
+
     def remove(self, step: int) -> None:
         for path in self.paths(step):
-            files.remove(path)
+            files.remove(path, self.guard)
 
 
 def missing(folder: Path, step: int | None, steps: list[int]) -> UserError:

@@ -1,17 +1,22 @@
 """JSON with checksums: a document contains its own SHA-256; a line contains one of itself and all lines before it.
 
-Reading compares bytes: the parsed value is encoded again, and the result must equal what was read.
+Reading compares bytes: a document is encoded again, and the result must equal what was read; of a line, the bytes
+before its link are hashed again.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.store.files import digest
 
 START = "0" * 64  # the link before the first line
+LINK = len(', "link": ""}\n') + 64  # bytes at the end of a line that contain its link
+Kinds = type | tuple[type, ...]
 
 
 class DamagedError(UserError):
@@ -32,9 +37,30 @@ def decode_document(data: bytes) -> dict[str, Any]:
     """The inverse of ``encode_document``; DamagedError if a byte differs."""
     value = parse(data)
     value.pop("sha256", None)
-    if encode_document(value) != data:
+    try:
+        expected = encode_document(value)
+    except ValueError:  # a float beyond the largest one was read as infinity
+        raise DamagedError("it contains infinity") from None
+    if expected != data:
         raise DamagedError("its SHA-256 differs")
     return value
+
+
+def require(value: Any, needed: Mapping[str, Kinds], allowed: Mapping[str, Kinds] | None = None) -> None:
+    """DamagedError unless a document has the ``needed`` fields, and those ``allowed`` only with the right types.
+
+    A document with a right SHA-256 may still be another one than its name says.
+    """
+    if not isinstance(value, Mapping):
+        raise DamagedError(f"it is another document: it has a {type(value).__name__} where a mapping is needed")
+    for name, kinds in {**needed, **(allowed or {})}.items():
+        if name not in value:
+            if name in needed:
+                raise DamagedError(f"it is another document: it has no field {name!r}")
+        elif not isinstance(value[name], kinds) or isinstance(value[name], bool):
+            raise DamagedError(f"it is another document: its field {name!r} is of type {type(value[name]).__name__}")
+        elif value[name] == math.inf:
+            raise DamagedError(f"its field {name!r} is infinite")
 
 
 def encode_line(row: dict[str, Any], previous: str) -> tuple[bytes, str]:
@@ -46,20 +72,25 @@ def encode_line(row: dict[str, Any], previous: str) -> tuple[bytes, str]:
 
 def decode_line(line: bytes, previous: str) -> tuple[dict[str, Any], str]:
     """The inverse of ``encode_line``: row and link; DamagedError if a byte differs."""
-    row = parse(line)
-    row.pop("link", None)
-    expected, link = encode_line(row, previous)
-    if expected != line:
+    body = line[:-LINK] + b"}"
+    link = digest(previous.encode() + body)
+    if line[-LINK:] != f', "link": "{link}"}}\n'.encode():
+        parse(line)  # "it is not JSON" says more
         raise DamagedError("its SHA-256 differs")
-    return row, link
+    return parse(body), link
 
 
 def parse(data: bytes) -> dict[str, Any]:
     """Parse a JSON object without checking its SHA-256."""
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         raise DamagedError("it is not JSON") from None
     if not isinstance(value, dict):
         raise DamagedError("it is not a JSON object")
     return value
+
+
+def refuse_constant(name: str) -> float:
+    """NaN and infinity, which Python would read, are not JSON."""
+    raise ValueError(name)

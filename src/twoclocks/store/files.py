@@ -11,13 +11,22 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from twoclocks.core.errors import UserError
 
 PARTIAL = ".partial"  # suffix of temporary files; they stay if a process dies while it writes them
+DOCUMENT = 1 << 28  # bytes of the largest JSON document that is read
+
+Guard = Callable[[], None]  # raises if this process must not write any more
+
+
+def unguarded() -> None:
+    """The guard of a file that one process alone knows."""
+
 
 FIXES = {
     errno.ENOSPC: "free some space, then repeat the command",
@@ -28,6 +37,11 @@ FIXES = {
     errno.EIO: "the disk reports an error; check it, then repeat the command",
     errno.ELOOP: "run directories must not contain symbolic links; copy the file itself there",
     errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EISDIR: "a file is needed in its place; restore it",
+    errno.ENOTSUP: "a file is needed in its place; restore it",
+    errno.ENXIO: "a file is needed in its place; restore it",
+    errno.EMLINK: "copy the folder with all its files (cp -r), and use the copy",
+    errno.EFBIG: "restore the file",
 }
 
 
@@ -63,8 +77,26 @@ class Disk:
     """The system calls that change the disk."""
 
     def open(self, path: Path, flags: int) -> int:
-        """Open a file, but never through a symbolic link; folders above it may be links, as ``/tmp`` often is."""
-        return os.open(path, flags | os.O_CLOEXEC | (0 if flags & os.O_DIRECTORY else os.O_NOFOLLOW), 0o644)
+        """Open a regular file, never through a symbolic link; folders above it may be links, as ``/tmp`` often is.
+
+        A pipe, device or socket is refused at once: opening or reading it could wait for ever. A file with a second
+        name (a hard link) is not opened for writing, since the other name may belong to somebody else.
+        """
+        if flags & os.O_DIRECTORY:
+            return os.open(path, flags | os.O_CLOEXEC)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(errno.EISDIR, "is a folder")
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.ENOTSUP, "is not a regular file")
+            if found.st_nlink > 1 and flags & (os.O_WRONLY | os.O_RDWR):
+                raise OSError(errno.EMLINK, "has a second name (a hard link), which writing would change too")
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def write(self, descriptor: int, data: bytes) -> int:
         return os.write(descriptor, data)
@@ -105,14 +137,19 @@ def write_all(descriptor: int, data: bytes) -> None:
         rest = rest[disk.write(descriptor, rest) :]  # type: ignore[arg-type]  # a view saves copying a checkpoint
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file atomically: temporary file, fsync, rename, fsync of the folder. Readers see the old or new one."""
+def write_atomic(path: Path, data: bytes, guard: Guard = unguarded) -> None:
+    """Replace a file atomically: temporary file, fsync, rename, fsync of the folder. Readers see the old or new one.
+
+    ``guard`` is asked before the file is written, and again before it gets its name, because writing takes time.
+    """
+    guard()
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}{PARTIAL}"
     with named_disk_errors(path):
         try:
             with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
                 write_all(descriptor, data)
                 disk.sync(descriptor)
+            guard()
             disk.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -127,12 +164,19 @@ def sync_folder(folder: Path) -> None:
         disk.sync(descriptor)
 
 
-def append(path: Path, data: bytes, size: int) -> None:
-    """Append bytes to a file of ``size`` bytes, and fsync; if writing fails, truncate the file again."""
+def append(path: Path, data: bytes, size: int, guard: Guard = unguarded) -> None:
+    """Append bytes to a file of ``size`` bytes, and fsync; if writing fails, truncate the file again.
+
+    Bytes beyond ``size`` are removed first: a process that was suspended while another took its lock over may have
+    written them when it woke up.
+    """
+    guard()
     with named_disk_errors(path):
         new = not path.exists()
         with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as descriptor:
             try:
+                if os.fstat(descriptor).st_size > size:
+                    disk.truncate(descriptor, size)
                 write_all(descriptor, data)
                 disk.sync(descriptor)
             except OSError:
@@ -143,14 +187,16 @@ def append(path: Path, data: bytes, size: int) -> None:
             sync_folder(path.parent)
 
 
-def truncate(path: Path, size: int) -> None:
+def truncate(path: Path, size: int, guard: Guard = unguarded) -> None:
     """Truncate a file to its first ``size`` bytes; the fsync of the next append covers this too."""
+    guard()
     with named_disk_errors(path), opened(path, os.O_WRONLY) as descriptor:
         disk.truncate(descriptor, size)
 
 
-def remove(path: Path) -> None:
+def remove(path: Path, guard: Guard = unguarded) -> None:
     """Delete a file if it exists."""
+    guard()
     with named_disk_errors(path), contextlib.suppress(FileNotFoundError):
         disk.unlink(path)
 
@@ -167,9 +213,19 @@ def make_folder(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def read(path: Path) -> bytes:
-    """Read a file; a symbolic link is an error, since it may point anywhere."""
+def read(path: Path, most: int | None = None) -> bytes:
+    """Read a regular file of at most ``most`` bytes; a symbolic link is an error, since it may point anywhere."""
     with named_disk_errors(path), os.fdopen(disk.open(path, os.O_RDONLY), "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if most is not None and size > most:
+            raise OSError(errno.EFBIG, f"is too large: {size:,} bytes, at most {most:,} are read")
+        return stream.read()
+
+
+def read_end(path: Path, size: int) -> bytes:
+    """The last ``size`` bytes of a regular file, or all of it."""
+    with named_disk_errors(path), os.fdopen(disk.open(path, os.O_RDONLY), "rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - size))
         return stream.read()
 
 

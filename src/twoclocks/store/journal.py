@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from twoclocks.store import files
-from twoclocks.store.checksums import START, DamagedError, decode_line, encode_line
+from twoclocks.store.checksums import START, DamagedError, decode_line, encode_line, require
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,21 @@ class Entry:
 class Journal:
     """One file of lines with checksums; a last line that a crash cut short is left out, and removed before the next."""
 
-    def __init__(self, path: Path, start: str = START) -> None:
-        self.path, self.start = path, start
+    def __init__(
+        self,
+        path: Path,
+        start: str = START,
+        guard: files.Guard = files.unguarded,
+        numbers: Collection[str] = ("step",),
+    ) -> None:
+        """``numbers``: columns that every row has, each an integer or a float; a row without them is damaged."""
+        self.path, self.start, self.guard = path, start, guard
+        self.needed = dict.fromkeys(numbers, (int, float))
         self.last: Entry | None = None  # of a journal that is being written
 
     def entries(self) -> tuple[list[Entry], str | None]:
         """All intact rows from the start, and what is wrong with the first one that is not."""
-        if not self.path.exists() and not self.path.is_symlink():
+        if not os.path.lexists(self.path):
             return [], None
         lines = files.read(self.path).split(b"\n")
         found: list[Entry] = []
@@ -36,7 +45,8 @@ class Journal:
         for number, line in enumerate(lines[:-1], start=1):
             try:
                 row, link = decode_line(line + b"\n", link)
-                if not isinstance(row.get("step"), int | float) or (found and row["step"] <= found[-1].row["step"]):
+                require(row, self.needed)
+                if found and row["step"] <= found[-1].row["step"]:
                     raise DamagedError("its step is not after the one before")
             except DamagedError as error:
                 return found, f"{self.path}: line {number} is damaged ({error})"
@@ -63,14 +73,14 @@ class Journal:
         found, _ = self.entries()
         self.last = found[count - 1] if count else None
         if self.path.exists() and self.path.stat().st_size != self.end:
-            files.truncate(self.path, self.end)
+            files.truncate(self.path, self.end, self.guard)
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One row, on disk before this returns; ``begin`` comes first."""
         if self.last is not None and row["step"] <= self.last.row["step"]:
             raise ValueError(f"{self.path}: step {row['step']} is not after step {self.last.row['step']}")
         line, link = encode_line(dict(row), self.link)
-        files.append(self.path, line, self.end)
+        files.append(self.path, line, self.end, self.guard)
         self.last = Entry(dict(row), link, self.end + len(line))
 
     @property

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,8 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS, Artifacts
 from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing
-from twoclocks.store.checksums import START, DamagedError, decode_document, encode_document, parse
-from twoclocks.store.journal import Journal, ReadOnceJournal
+from twoclocks.store.checksums import START, DamagedError, Kinds, decode_document, encode_document, parse, require
+from twoclocks.store.journal import Entry, Journal, ReadOnceJournal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,6 +39,14 @@ DERIVED = "dissection"  # a cache: its content can be computed again
 PLACES = dict.fromkeys((*FOLDERS, *KINDS, DERIVED))  # all folders that a run may have, in order
 OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *PLACES}
 
+TIMED = ("step", "seconds", "evaluation_seconds")  # columns of timings.jsonl
+
+MANIFEST: dict[str, Kinds] = {"format": int, "created": str, "origin": str}
+STATUS: dict[str, Kinds] = {"status": str}
+STATUS_MORE: dict[str, Kinds] = {
+    **{"rows": int, "link": str, "checkpoints": list, "reason": str, "stopped_at": int, "seconds": (int, float)},
+    **{"attempts": list, "lost": list},
+}
 OLD_NAMES = {"sittings": "attempts"}  # keys of the status that earlier versions wrote
 
 log = logging.getLogger("twoclocks")
@@ -46,20 +55,21 @@ log = logging.getLogger("twoclocks")
 class RunDirectory:
     """Reads and writes one run directory; it does not know what the numbers mean."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, guard: files.Guard = files.unguarded) -> None:
+        """``guard`` is called before every write; a process that shares the folder gives ``WriterLock.check``."""
         refuse_links(path)
-        self.path = path
-        self.checkpoints = Checkpoints(path / "checkpoints")
-        self.artifacts = {kind: Artifacts(path / kind) for kind in KINDS}
+        self.path, self.guard = path, guard
+        self.checkpoints = Checkpoints(path / "checkpoints", guard)
+        self.artifacts = {kind: Artifacts(path / kind, guard) for kind in KINDS}
 
     @cached_property
     def journal(self) -> Journal:
         """The metrics; their first link comes from the settings, so that rows of another run are recognised."""
-        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"])
+        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"], self.guard)
 
     @cached_property
     def timings(self) -> Journal:
-        return Journal(self.path / "timings.jsonl", self.manifest()["origin"])
+        return Journal(self.path / "timings.jsonl", self.manifest()["origin"], self.guard, TIMED)
 
     @classmethod
     def create(cls, path: Path, manifest: Mapping[str, Any]) -> RunDirectory:
@@ -81,23 +91,25 @@ class RunDirectory:
     @property
     def begun(self) -> bool:
         """The manifest is written last, so a folder without one holds nothing yet."""
-        return (self.path / "manifest.json").exists()
+        return os.path.lexists(self.path / "manifest.json")
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
         for folder in FOLDERS:
             files.make_folder(self.path / folder)
         whole = {"format": FORMAT, "created": now(), "origin": START, **manifest}
-        files.write_atomic(self.path / "manifest.json", encode_document(whole))
+        files.write_atomic(self.path / "manifest.json", encode_document(whole), self.guard)
 
     def manifest(self) -> dict[str, Any]:
         path = self.path / "manifest.json"
-        data = files.read(path)
+        data = files.read(path, files.DOCUMENT)
         try:
             version = parse(data).get("format")
             if isinstance(version, int) and version not in READABLE:  # an older one may have no checksum
                 found = f"has format {version}, this version reads {' and '.join(map(str, READABLE))}"
                 raise UserError(f"{self.path}: {found}; use the version that wrote it")
-            return decode_document(data)
+            manifest = decode_document(data)
+            require(manifest, MANIFEST)
+            return manifest
         except DamagedError as error:
             fix = "restore it, or remove the folder and run again"
             raise DamagedError(f"{path}: is damaged ({error}); {fix}") from None
@@ -107,27 +119,33 @@ class RunDirectory:
         manifest = self.manifest()
         upgraded = {**manifest, **entries, "format": FORMAT}
         if upgraded != manifest:
-            files.write_atomic(self.path / "manifest.json", encode_document(upgraded))
+            files.write_atomic(self.path / "manifest.json", encode_document(upgraded), self.guard)
 
     def status(self) -> dict[str, Any]:
-        """The status; where it is damaged the run counts as unfinished."""
+        """The status; where it is damaged or missing, ``unknown`` with the ``problem``, and the run is unfinished."""
         path = self.path / "status.json"
+        if not os.path.lexists(path):
+            return {"status": "unknown", "problem": f"{path.name} is missing"}
         try:
-            found = decode_document(files.read(path)) if path.exists() else {"status": "unknown"}
-        except DamagedError as error:
-            log.warning(f"{path}: is damaged ({error}); the run counts as unfinished")
-            return {"status": "unknown"}
+            found = decode_document(files.read(path, files.DOCUMENT))
+            require(found, STATUS, STATUS_MORE)
+        except UserError as error:
+            return {"status": "unknown", "problem": f"{path.name} is damaged ({error})"}
         return {OLD_NAMES.get(key, key): value for key, value in found.items()}
 
     def set_status(self, status: str, **more: Any) -> None:
         value = {"status": status, "updated": now(), **more}
-        files.write_atomic(self.path / "status.json", encode_document(value))
+        files.write_atomic(self.path / "status.json", encode_document(value), self.guard)
 
     def finish(self, **more: Any) -> None:
         """Write the final status: from now on missing rows or other checkpoints count as damage."""
-        entries = self.journal.sound()
-        link = self.journal.link_of(entries)
-        self.set_status("finished", rows=len(entries), link=link, checkpoints=self.checkpoint_steps(), **more)
+        self.journal.sound()
+        self.set_ended("finished", checkpoints=self.checkpoint_steps(), **more)
+
+    def set_ended(self, status: str, **more: Any) -> None:
+        """Write how an attempt ended, with its last row, so that readers notice if rows are missing later."""
+        entries, _ = self.journal.entries()
+        self.set_status(status, rows=len(entries), link=self.journal.link_of(entries), **more)
 
     @property
     def finished(self) -> bool:
@@ -149,13 +167,32 @@ class RunDirectory:
 
     def metrics(self) -> Iterator[dict[str, float]]:
         """The stored rows in order; a last line that a crash cut short is left out."""
-        status = self.status()  # before the rows: a run that finishes meanwhile has more rows than are read here
-        entries = self.journal.sound()
-        if status["status"] == "finished" and status.get("link") != self.journal.link_of(entries):
-            ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
-            raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them again")
+        entries, problem = self.rows_and_end()
+        if problem:
+            warn_once(f"{self.path}: its end cannot be proven: {problem}; rows may be missing, and clocks be others")
         for entry in entries:
             yield {key: math.nan if value is None else value for key, value in entry.row.items() if key not in KINDS}
+
+    def rows_and_end(self) -> tuple[list[Entry], str]:
+        """All rows, and why some may be missing at their end, which their own checksums cannot show; empty if not.
+
+        DamagedError where rows of a finished run are missing.
+        """
+        status = self.status()  # before the rows: a run that finishes meanwhile has more rows than are read here
+        known = {} if "link" in status else self.checkpoints.links()
+        entries = self.journal.sound()
+        if not entries and not known:
+            return entries, ""
+        if "link" in status and status["link"] != self.journal.link_of(entries):
+            ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
+            if status["status"] == "finished":
+                raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them again")
+            return entries, f"{self.journal.path.name} {ended}"
+        links = {self.journal.start, *(entry.link for entry in entries)}
+        needed = [step for step, link in known.items() if link not in links]
+        if needed:
+            return entries, f"{self.journal.path.name} lacks rows that the checkpoint of step {needed[-1]} needs"
+        return entries, status.get("problem", "")
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         self.checkpoints.write(step, tensors, self.journal.link)
@@ -203,7 +240,7 @@ class RunDirectory:
             if to is None or step > to.step:
                 self.checkpoints.remove(step)
         for left in (path for folder in (".", *PLACES) for path in (self.path / folder).glob(f".*{files.PARTIAL}")):
-            files.remove(left)
+            files.remove(left, self.guard)
 
     def artifact_steps(self, kind: str) -> dict[int, str]:
         """Steps whose rows name a file of this kind, with its SHA-256."""
@@ -228,6 +265,12 @@ class Snapshot(RunDirectory):
     def journal(self) -> Journal:
         self.status()  # before the rows: a status of later could speak of rows that are not among them
         return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"])
+
+
+@cache
+def warn_once(message: str) -> None:
+    """Log a warning once per process: the rows of one run are read several times."""
+    log.warning(message)
 
 
 def refuse_links(path: Path) -> None:

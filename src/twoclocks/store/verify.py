@@ -13,6 +13,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS, steps_in
 from twoclocks.store.checksums import decode_document
+from twoclocks.store.journal import Entry, Journal
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import DERIVED, FOLDERS, OURS, RunDirectory
 
@@ -41,27 +42,42 @@ def verify_tree(folder: Path) -> list[Findings]:
         raise UserError(f"{folder}: does not exist; give a run directory or a folder of them")
     if folder.is_symlink():
         raise UserError(f"{folder}: is a symbolic link; give the folder itself")
-    found = [verify_run(path) for path in runs_below(folder)]
-    found += [verify_document(path) for path in sorted(folder.rglob("sweep.json"))]
+    found = list(verify_below(folder))
     if not found:
         raise UserError(f"{folder}: contains no run; give a run directory or a folder of them")
     return found
 
 
-def runs_below(folder: Path) -> Iterator[Path]:
-    """All run directories in a tree."""
-    for place, folders, names in os.walk(folder):
-        if RUN_FILES & set(names):
+def verify_below(folder: Path) -> Iterator[Findings]:
+    """The findings of every run and every sweep in a tree; what cannot be read is named, and the others follow."""
+    unreadable: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=unreadable.append):
+        path = Path(place)
+        for left in [name for name in folders if name.endswith(files.PARTIAL)]:
+            folders.remove(left)
+            yield Findings(
+                path / left, "copy", harmless=["is an incomplete copy (--fork); the same command removes it"]
+            )
+        if RUN_FILES & {*names, *folders}:  # a folder in a file's place is damage
             folders.clear()
-            yield Path(place)
+            yield verify_run(path)
+        elif "sweep.json" in (*names, *folders):
+            yield verify_document(path / "sweep.json")
         folders.sort()
+        yield from (unreadable_folder(error) for error in unreadable)
+        unreadable.clear()
+
+
+def unreadable_folder(error: OSError) -> Findings:
+    """A folder whose names the system does not list."""
+    return Findings(Path(error.filename), damage=[f"cannot be read ({error.strerror})"], readable=False)
 
 
 def verify_document(path: Path) -> Findings:
     """Verify the SHA-256 of one JSON document."""
     findings = Findings(path, "sweep", checked=1)
     try:
-        decode_document(files.read(path))
+        decode_document(files.read(path, files.DOCUMENT))
     except UserError as error:
         findings.damage.append(f"{path.name}: is damaged ({error})")
     return findings
@@ -85,14 +101,16 @@ def verify_run_once(path: Path) -> Findings:
     except UserError as error:
         findings.damage.append(str(error))
         return findings
-    status = check_documents(run, findings)
-    findings.status = status.get("status", "unknown")
-    check_names(run, findings)
-    if findings.readable:
-        links = check_rows(run, findings)
-        check_checkpoints(run, links, findings)
-        if findings.status == "finished":
+    try:
+        status = check_documents(run, findings)
+        findings.status = status["status"]
+        check_names(run, findings)
+        if findings.readable:
+            links = check_rows(run, findings)
+            check_checkpoints(run, links, findings)
             check_end(run, status, links, findings)
+    except (UserError, OSError) as error:  # for example a folder that cannot be listed
+        findings.damage.append(f"cannot be read to its end ({without_path(run, error)})")
     if is_held(path):
         findings.harmless.append("lock: a process writes this run now")
     elif (path / "lock").exists():
@@ -116,31 +134,39 @@ def check_documents(run: RunDirectory, findings: Findings) -> dict[str, Any]:
                 findings.damage.append("manifest.json: belongs to another cell")
         except UserError as error:
             findings.damage.append(without_path(run, error))
-    path = run.path / "status.json"
-    if not path.exists():
-        begun = (run.path / "metrics.jsonl").exists() or run.checkpoint_steps()
+    status = run.status()
+    if not os.path.lexists(run.path / "status.json"):
+        begun = os.path.lexists(run.path / "metrics.jsonl") or run.checkpoint_steps()
         (findings.damage if begun else findings.harmless).append("status.json: is missing")
-        return {}
+        return status
+    findings.checked += 1
+    if "problem" in status:
+        findings.damage.append(without_path(run, status["problem"]).replace(" ", ": ", 1))
+    return status
+
+
+def check_journal(run: RunDirectory, journal: Journal, findings: Findings) -> list[Entry]:
+    """Verify metrics or timings; return all intact rows."""
+    if not os.path.lexists(journal.path):
+        return []
     findings.checked += 1
     try:
-        return decode_document(files.read(path))
-    except UserError as error:
-        findings.damage.append(f"status.json: is damaged ({error})")
-        return {}
+        entries, problem = journal.entries()
+        size = journal.path.stat().st_size
+    except (UserError, OSError) as error:
+        findings.damage.append(without_path(run, error))
+        return []
+    if problem is not None:
+        findings.damage.append(without_path(run, problem))
+    elif size != (entries[-1].end if entries else 0):
+        findings.harmless.append(f"{journal.path.name}: its last line is incomplete; it is computed again")
+    return entries
 
 
 def check_rows(run: RunDirectory, findings: Findings) -> list[str]:
     """Verify metrics, the artifacts they name, and timings; return the links of all intact rows."""
-    for journal in (run.journal, run.timings):
-        if journal.path.exists():
-            findings.checked += 1
-            entries, problem = journal.entries()
-            if problem is not None:
-                findings.damage.append(without_path(run, problem))
-            elif journal.path.stat().st_size != (entries[-1].end if entries else 0):
-                findings.harmless.append(f"{journal.path.name}: its last line is incomplete; it is computed again")
-    entries, _ = run.journal.entries()
-    timed = {entry.row["step"] for entry in run.timings.entries()[0]}
+    entries = check_journal(run, run.journal, findings)
+    timed = {entry.row["step"] for entry in check_journal(run, run.timings, findings)}
     for entry in entries:
         step = entry.row["step"]
         for kind in KINDS:
@@ -157,7 +183,7 @@ def check_rows(run: RunDirectory, findings: Findings) -> list[str]:
 def check_artifact(run: RunDirectory, kind: str, step: int, written: str, findings: Findings) -> None:
     """Verify one file of samples or weights against the SHA-256 of its row."""
     artifacts = run.artifacts[kind]
-    if not artifacts.path(step).exists():
+    if not os.path.lexists(artifacts.path(step)):
         findings.damage.append(f"{kind}/{artifacts.path(step).name}: is missing")
         return
     findings.checked += 1
@@ -186,12 +212,14 @@ def check_checkpoints(run: RunDirectory, links: Iterable[str], findings: Finding
 
 
 def check_names(run: RunDirectory, findings: Findings) -> None:
-    """Report all other files: symbolic links are damage; leftovers and unknown files are harmless."""
+    """Report all other files: what is neither file nor folder is damage; leftovers and unknown files are harmless."""
     for path in sorted(run.path.rglob("*")):
         name = path.relative_to(run.path)
         if path.is_symlink():
             findings.damage.append(f"{name}: is a symbolic link")
             findings.readable = False
+        elif not path.is_file() and not path.is_dir():
+            findings.damage.append(f"{name}: is not a regular file")
         elif path.name.endswith(files.PARTIAL):
             findings.harmless.append(f"{name}: is incomplete: a process died while writing it")
         elif name.parts[0] == DERIVED:
@@ -204,15 +232,18 @@ def check_names(run: RunDirectory, findings: Findings) -> None:
 
 
 def check_end(run: RunDirectory, status: dict[str, Any], links: list[str], findings: Findings) -> None:
-    """Compare rows and checkpoints of a finished run with those in its status."""
-    if status.get("link") != links[-1] or status.get("rows") != len(links) - 1:
+    """Compare rows and checkpoints with those that the status of a run that has ended names."""
+    finished = status["status"] == "finished"
+    if (finished or "link" in status) and (status.get("link") != links[-1] or status.get("rows") != len(links) - 1):
         findings.damage.append(
             f"metrics.jsonl: has {len(links) - 1} intact rows, the run ended with {status.get('rows')}"
         )
+    if not finished:
+        return
     if status.get("checkpoints") != run.checkpoint_steps():
         ended = status.get("checkpoints")
         findings.damage.append(f"checkpoints: have steps {run.checkpoint_steps()}, the run ended with {ended}")
-    timed = len(run.timings.entries()[0])
+    timed = len(check_journal(run, run.timings, Findings(run.path)))
     if timed != status.get("rows"):
         findings.damage.append(f"timings.jsonl: has {timed} intact rows, the run ended with {status.get('rows')}")
 

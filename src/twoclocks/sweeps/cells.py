@@ -40,7 +40,7 @@ def cell_status(path: Path) -> CellStatus:
         status = directory.status()
     except UserError as error:
         return CellStatus("failed", reason=str(error))
-    word, reason = status["status"], status.get("reason", "")
+    word, reason = status["status"], status.get("reason", status.get("problem", ""))
     if word in DONE:
         return CellStatus(word, last_step(path), reason)
     if is_held(path):

@@ -21,6 +21,7 @@ import traceback
 from typing import Any, BinaryIO
 
 GRACE = 20.0  # seconds between SIGTERM and SIGKILL
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # for the coordinator, which closes stdin at its end
 
 
 class Child:
@@ -31,9 +32,12 @@ class Child:
         self.errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 (closed in ``result``)
         self.pipe, writing = os.pipe()
         server = os.getpid()
+        # This process ignores these signals. Blocked, one that comes before the child has its own handlers waits.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self.process = os.fork()
         if self.process == 0:
             run_child(job, writing, self.errors.fileno(), server)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(writing)
         self.output = b""
 
@@ -60,8 +64,9 @@ def run_child(job: dict[str, Any], writing: int, errors: int, server: int) -> No
             os.dup2(nothing.fileno(), 0)
             os.dup2(nothing.fileno(), 1)
         os.dup2(errors, 2)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in SIGNALS:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.environ.update(job.get("environment", {}))
         threading.Thread(target=stop_with_parent, args=(server,), daemon=True).start()
         from twoclocks.sweeps.work import run_job
@@ -76,10 +81,12 @@ def run_child(job: dict[str, Any], writing: int, errors: int, server: int) -> No
 
 
 def stop_with_parent(parent: int) -> None:
-    """Send SIGTERM to this process when its parent has died; the run then stores its state and stops."""
+    """Send SIGTERM to this process when its parent has died; the run then stores its state and stops, or is killed."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class ForkServer:
@@ -144,7 +151,7 @@ def preload() -> None:
 
 def main() -> None:
     """Run a fork server; signals from the terminal are ignored, since the client closes stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     preload()
     ForkServer().run()

@@ -28,6 +28,5 @@ def write_run(path: Path, settings: RunSettings, columns: Mapping[str, Any], fin
         complete[name] = np.rint(np.asarray(columns[name]) * samples) / samples  # the proportion of a count
     for index in range(evaluations):
         directory.append_metrics({name: float(values[index]) for name, values in complete.items()})
-    if finished:
-        directory.finish()
+    directory.finish() if finished else directory.set_status("running")
     return load_run(path)

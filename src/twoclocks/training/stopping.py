@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a wish that is granted where nothing is lost: between two steps, or out of an evaluation."""
+"""SIGTERM, SIGHUP and Ctrl-C as requests: a run stops between two steps or inside an evaluation, and loses nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StopRequest:
     process may have asked it to ignore a signal, as ``nohup`` does; that is left so.
     """
 
-    SIGNALS = (signal.SIGTERM, signal.SIGINT)
+    SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)  # SIGHUP: the terminal was closed
 
     def __init__(self) -> None:
         self.by: str | None = None  # the signal that was heard
