@@ -54,6 +54,11 @@ def fingerprint(path: Path) -> dict[str, Any]:
     """SHA-256 of all that the promise names: last weights, optimizer and stream; rows; samples; and the clocks."""
     done = Run(path)
     last = path / "checkpoints" / f"step-{done.settings.training.steps:09d}.safetensors"
-    stored = [last, path / "metrics.jsonl", *sorted((path / "samples").glob("step-*.safetensors"))]
+    stored = [
+        last,
+        last.with_suffix(".json"),
+        path / "metrics.jsonl",
+        *sorted((path / "samples").glob("step-*.safetensors")),
+    ]
     hashes = {str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest() for file in stored}
     return {**hashes, "clocks": done.clocks().as_json()}

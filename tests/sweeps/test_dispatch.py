@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from small_sweep import write_spec
 
+from twoclocks.core.config import to_mapping
 from twoclocks.sweeps import Plan, Sweep, coordinator, read_plan
 from twoclocks.sweeps.coordinator import Dispatch
 from twoclocks.sweeps.executors import Job, JobResult, Pool
+from twoclocks.sweeps.fork_server import GRACE
 from twoclocks.sweeps.local import LocalPool
 from twoclocks.training.stopping import StopRequest
 
@@ -121,3 +124,16 @@ def test_many_jobs_at_once_do_not_block(tmp_path: Path) -> None:
         while len(results) < 60:
             results += pool.wait(30)
     assert {one.outcome for one in results} == {"failed"} and "unknown" in results[0].reason
+
+
+def test_a_job_that_is_stopped_at_its_start_ends_at_once(tmp_path: Path) -> None:
+    """The fork server ignores SIGTERM; a child that has no handlers of its own yet must still hear it."""
+    spec = {"training.steps": 10**6, "evaluation.steps": [0, 10**6]}
+    plan = read_plan(write_spec(tmp_path / "long.yaml", set=spec, seeds={"training": 1}))
+    cell = plan.cells[0]
+    for _ in range(3):
+        pool = LocalPool(1, devices=0)
+        pool.start(Job(cell.key, to_mapping(cell.settings), str(tmp_path / "cell"), 30.0))
+        begin = time.monotonic()
+        pool.close()  # the job and the end of its input reach the server together
+        assert time.monotonic() - begin < GRACE / 2

@@ -130,7 +130,7 @@ class RunDirectory:
             found = decode_document(files.read(path, files.DOCUMENT))
             require(found, STATUS, STATUS_MORE)
         except UserError as error:
-            return {"status": "unknown", "problem": f"{path.name} is damaged ({error})"}
+            return {"status": "unknown", "problem": f"{path.name} is damaged ({str(error).removeprefix(f'{path}: ')})"}
         return {OLD_NAMES.get(key, key): value for key, value in found.items()}
 
     def set_status(self, status: str, **more: Any) -> None:
@@ -189,10 +189,10 @@ class RunDirectory:
                 raise DamagedError(f"{self.journal.path}: {ended}; run again to compute them again")
             return entries, f"{self.journal.path.name} {ended}"
         links = {self.journal.start, *(entry.link for entry in entries)}
-        needed = [step for step, link in known.items() if link not in links]
-        if needed:
-            return entries, f"{self.journal.path.name} lacks rows that the checkpoint of step {needed[-1]} needs"
-        return entries, status.get("problem", "")
+        problems = [status.get("problem", "")]
+        if needed := [step for step, link in known.items() if link not in links]:
+            problems.append(f"{self.journal.path.name} lacks rows that the checkpoint of step {needed[-1]} needs")
+        return entries, " and ".join(filter(None, problems))
 
     def write_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         self.checkpoints.write(step, tensors, self.journal.link)
