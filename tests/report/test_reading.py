@@ -24,10 +24,10 @@ def journal_reads(monkeypatch: pytest.MonkeyPatch) -> Counter[Path]:
     found: Counter[Path] = Counter()
     read = files.read
 
-    def counted(path: Path) -> bytes:
+    def counted(path: Path, most: int | None = None) -> bytes:
         if path.name == "metrics.jsonl":
             found[path.parent] += 1
-        return read(path)
+        return read(path, most)
 
     monkeypatch.setattr(files, "read", counted)
     return found

@@ -168,7 +168,7 @@ class RunDirectory:
     def metrics(self) -> Iterator[dict[str, float]]:
         """The stored rows in order; a last line that a crash cut short is left out."""
         entries, problem = self.rows_and_end()
-        if problem:
+        if problem and entries:
             warn_once(f"{self.path}: its end cannot be proven: {problem}; rows may be missing, and clocks be others")
         for entry in entries:
             yield {key: math.nan if value is None else value for key, value in entry.row.items() if key not in KINDS}
