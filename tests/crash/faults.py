@@ -14,13 +14,16 @@ from typing import Any
 from twoclocks.store import files
 from twoclocks.store.files import Disk
 
-ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS}
+ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EROFS": errno.EROFS, "EDQUOT": errno.EDQUOT}
 CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 @dataclass(frozen=True)
 class Fault:
-    """At the call of this number: ``kill`` before it, ``torn`` in the middle of a write, or an error of the system."""
+    """At the call of this number: ``kill`` before it, ``torn`` in the middle of a write, or an error of the system.
+
+    The name of a signal, such as SIGTERM, sends it to the process itself before that call.
+    """
 
     at: int
     kind: str
@@ -44,6 +47,8 @@ class FaultyDisk(Disk):
                 descriptor, data = half
                 os.write(descriptor, data[: len(data) // 2])
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.calls == self.fault.at and self.fault.kind.startswith("SIG"):
+            os.kill(os.getpid(), signal.Signals[self.fault.kind])
 
     def open(self, path: Path, flags: int) -> int:
         if flags & CHANGES:

@@ -1,0 +1,141 @@
+"""Functions and commands in processes that are forked from this one, with a time limit; a hang is a result, too."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+LIMIT = [60.0]  # seconds for what takes less than one on an idle machine; a soak may choose another
+
+Send = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Ended:
+    """How a process ended: what it sent, and its exit code, or minus the number of a signal; None: it hung."""
+
+    code: int | None
+    sent: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Forked:
+    """A process of its own session that calls ``function(send)``; what it sends are JSON objects."""
+
+    def __init__(self, function: Callable[[Send], int | None]) -> None:
+        self.pipe, writing = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            become(function, writing)
+        os.close(writing)
+        self.ending = os.pidfd_open(self.pid)
+        self.buffer = b""
+        self.ended: Ended | None = None
+
+    def signal(self, number: int) -> None:
+        """Send a signal; a process that has ended is a zombie until ``wait``, so its id is not used again."""
+        if self.ended is None:
+            os.kill(self.pid, number)
+
+    def wait_for_message(self) -> bool:
+        """Wait until the process sent something or ended; whether it still runs."""
+        ready = select.select([self.pipe, self.ending], [], [], LIMIT[0])[0]
+        return self.ending not in ready and self.pipe in ready
+
+    def wait(self, times: float = 1) -> Ended:
+        """Wait for the end; after ``times`` the limit a process is killed with its children, and counts as hung."""
+        if self.ended is not None:
+            return self.ended
+        until, code = time.monotonic() + times * LIMIT[0], None
+        while True:
+            ready = select.select([self.pipe, self.ending], [], [], max(0.0, until - time.monotonic()))[0]
+            if self.pipe in ready:
+                self.buffer += os.read(self.pipe, 1 << 16)
+            if self.ending in ready:
+                os.set_blocking(self.pipe, False)  # grandchildren may hold its other end
+                with contextlib.suppress(BlockingIOError):
+                    while data := os.read(self.pipe, 1 << 16):
+                        self.buffer += data
+                code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+                break
+            if not ready:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+                break
+        os.close(self.pipe)
+        os.close(self.ending)
+        lines = self.buffer.split(b"\n")[:-1]
+        self.ended = Ended(code, [json.loads(line) for line in lines])
+        return self.ended
+
+    def kill(self) -> Ended:
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def kill_all(self) -> None:
+        """Kill the whole session, children included; for the end of a trial."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+
+def become(function: Callable[[Send], int | None], writing: int) -> NoReturn:
+    """In the child: default signal handlers, no standard streams; the function's return is the exit code."""
+    code = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nothing, stream)
+
+        def send(message: dict[str, Any]) -> None:
+            data = json.dumps(message).encode() + b"\n"
+            while data:
+                data = data[os.write(writing, data) :]
+
+        code = function(send) or 0
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            send({"name": "the test itself", "code": 1, "out": "", "err": "", "traceback": traceback.format_exc()})
+    finally:
+        os._exit(code)
+
+
+def call_command(words: Sequence[str | Path]) -> dict[str, Any]:
+    """``twoclocks WORDS`` in this process: its exit code, what it printed, and the traceback, if it had one."""
+    from twoclocks.cli import main
+
+    out, err, trace = io.StringIO(), io.StringIO(), ""
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code: Any = main([str(word) for word in words])
+        except SystemExit as error:
+            code = error.code
+        except BaseException:
+            code, trace = 1, traceback.format_exc()
+    return {"name": words[0], "code": code, "out": out.getvalue(), "err": err.getvalue(), "traceback": trace}
+
+
+def call_function(name: str, function: Callable[[], Any]) -> dict[str, Any]:
+    """A function of the library as if it were a command: a UserError is exit code 2, other errors are tracebacks."""
+    from twoclocks.core.errors import UserError
+
+    try:
+        return {"name": name, "code": 0, "value": function(), "err": "", "traceback": ""}
+    except UserError as error:
+        return {"name": name, "code": 2, "value": None, "err": str(error), "traceback": ""}
+    except BaseException:
+        return {"name": name, "code": 1, "value": None, "err": "", "traceback": traceback.format_exc()}

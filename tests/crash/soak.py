@@ -1,0 +1,261 @@
+"""Random faults of every kind against runs, sweeps, monitor states and committed rows, for as long as one likes.
+
+    python tests/crash/soak.py --minutes 60 --processes 2 --seed 0 --out results/soak.json
+    python tests/crash/soak.py --seed 0 --trial 1234 --keep          one trial again, and its folder
+
+Every trial follows from its seed and number; only the speed of the machine differs. Each is one line of FILE.jsonl
+beside --out as soon as it is over, so that a soak that is killed keeps its counts; the same command goes on with the
+next number. --out has the counts by subject and fault: *equal*, it ended with the same bytes as if nothing had
+happened; *detected*, the damage was named; *wrong*, anything else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).absolute().parent
+sys.path[:0] = [str(HERE.parents[1] / "src"), str(HERE.parent), str(HERE)]
+os.environ.update(OMP_NUM_THREADS="1", TWOCLOCKS_CACHE="0")  # one core per process; no cache outside the folder
+
+SHARES = {"run": 60, "sweep": 8, "monitor state": 16, "committed rows": 16}  # of the trials, in percent
+
+
+def arguments_of() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="where the counts are stored, for example results/soak.json")
+    parser.add_argument("--folder", type=Path, help="where the trials are made (default: a temporary folder)")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a command counts as hung")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of failed trials")
+    parser.add_argument("--trial", type=int, help="run this trial alone")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only trials with this text in subject or fault")
+    return parser.parse_args()
+
+
+class Worker:
+    """Runs trials one after the other in a folder of its own."""
+
+    def __init__(self, folder: Path, seed: int, keep: bool, only: str) -> None:
+        from soak_rows import ROW_FAULTS, prepare_rows
+        from soak_run_faults import RUN_FAULTS
+        from soak_runs import prepare
+        from soak_states import STATE_FAULTS, prepare_states
+        from soak_sweeps import SWEEP_FAULTS, prepare_sweeps
+
+        self.folder, self.seed, self.keep, self.only = folder, seed, keep, only
+        folder.mkdir()
+        folder.chmod(0o755)
+        self.faults: dict[str, dict[str, Any]] = {
+            "run": RUN_FAULTS,
+            "sweep": SWEEP_FAULTS,
+            "monitor state": STATE_FAULTS,
+            "committed rows": ROW_FAULTS,
+        }
+        self.references: dict[str, list[Any]] = {
+            "run": [prepare(preset, folder / preset) for preset in ("demo-gpt", "demo")],
+            "sweep": [prepare_sweeps(folder / "sweeps")],
+            "monitor state": [prepare_states(folder / "states")],
+            "committed rows": [prepare_rows(folder / "rows")],
+        }
+
+    def trial(self, number: int) -> dict[str, Any] | None:
+        """One trial as a row; None where ``only`` leaves it out."""
+        from trials import Trial, WrongError
+
+        generator = random.Random(f"{self.seed}/{number}")
+        subject = generator.choices(list(SHARES), list(SHARES.values()))[0]
+        faults = self.faults[subject]
+        fault = generator.choices(list(faults), [weight for weight, _ in faults.values()])[0]
+        if self.only not in f"{subject}: {fault}":
+            return None
+        reference = generator.choice(self.references[subject])
+        begin, detail, outcome = time.perf_counter(), "", "wrong"
+        trial = Trial(number, generator, self.folder / f"trial-{number}")
+        trial.guard_outside()
+        try:
+            outcome = faults[fault][1](trial, reference)
+            trial.check_outside()
+        except WrongError as error:
+            outcome, detail = "wrong", str(error)
+        except BaseException as error:
+            outcome, detail = "wrong", f"the soak itself: {error}\n{traceback.format_exc()}"
+            if isinstance(error, KeyboardInterrupt):
+                raise
+        finally:
+            trial.close(keep=self.keep and outcome == "wrong")
+        row = {"seed": self.seed, "number": number, "subject": subject, "fault": fault, "outcome": outcome}
+        row["seconds"] = round(time.perf_counter() - begin, 3)
+        if outcome == "wrong":
+            row |= {"detail": detail, "notes": trial.notes}
+        return row
+
+
+def work(folder: Path, arguments: argparse.Namespace, first: int, until: float, writing: int) -> None:
+    """The main function of a process: every ``--processes``-th trial, until the time is over."""
+    parent = os.getppid()
+    worker = Worker(folder, arguments.seed, arguments.keep, arguments.only)
+    number = first
+    while time.monotonic() < until and os.getppid() == parent:
+        row = worker.trial(number)
+        if row is not None:
+            os.write(writing, json.dumps(row).encode()[: 1 << 15] + b"\n")
+        number += arguments.processes
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """All rows of an earlier soak; a line that was cut short is left out."""
+    found = []
+    for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def summary(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Counts by subject and fault, how long they took, and where."""
+    from twoclocks.store.provenance import commit, machine, versions
+
+    sessions = [row["session"] for row in rows if "session" in row]
+    trials = [row for row in rows if "outcome" in row]
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for row in trials:
+        one = counts.setdefault((row["subject"], row["fault"]), {"tried": 0, "equal": 0, "detected": 0, "wrong": 0})
+        one["tried"] += 1
+        one[row["outcome"]] += 1
+    order = list(SHARES)
+    table = [
+        {"subject": subject, "fault": fault, **one}
+        for (subject, fault), one in sorted(counts.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
+    ]
+    return {
+        "command": f"python tests/crash/soak.py --minutes {arguments.minutes:g} --processes {arguments.processes} "
+        f"--seed {arguments.seed} --out FILE",
+        "commit": commit(),
+        "versions": versions(),
+        "machine": {**machine("cpu"), "cores": os.cpu_count()},
+        "minutes": round(sum(one["minutes"] for one in sessions), 1),
+        "processes": arguments.processes,
+        "seed": arguments.seed,
+        "trials": len(trials),
+        "runs": table,
+        "wrong": [row for row in trials if row["outcome"] == "wrong"],
+    }
+
+
+def collect(pipes: list[int]) -> Iterator[dict[str, Any] | None]:
+    """Rows from all processes until they have ended; None about every ten seconds."""
+    buffers = dict.fromkeys(pipes, b"")
+    while buffers:
+        ready = select.select(list(buffers), [], [], 10)[0]
+        for pipe in ready:
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                del buffers[pipe]
+                continue
+            *lines, buffers[pipe] = (buffers[pipe] + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+        yield None
+
+
+def soak(arguments: argparse.Namespace, folder: Path) -> int:
+    """Start the processes, store each row as it comes, and the counts from time to time."""
+    from twoclocks.store.files import write_json
+
+    begin, until = time.monotonic(), time.monotonic() + 60 * arguments.minutes
+    stored = None if arguments.out is None else arguments.out.with_suffix(".jsonl")
+    rows = [] if stored is None else rows_in(stored)
+    done = max([row["number"] for row in rows if row.get("seed") == arguments.seed], default=-1) + 1
+    pipes, children = [], []
+    for index in range(arguments.processes):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
+                work(folder / f"worker-{index}", arguments, done + index, until, writing)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(writing)
+        pipes.append(reading)
+        children.append(child)
+    session: dict[str, Any] = {"session": {"minutes": 0.0}}
+    rows.append(session)
+    wrong = written = 0.0
+    try:
+        for row in collect(pipes):
+            session["session"]["minutes"] = (time.monotonic() - begin) / 60
+            if row is not None:
+                rows.append(row)
+                if stored is not None:
+                    with stored.open("ab") as stream:
+                        stream.write(json.dumps(row).encode() + b"\n")
+                if row["outcome"] == "wrong":
+                    wrong += 1
+                    print(f"WRONG seed {row['seed']} trial {row['number']}: {row['subject']}: {row['fault']}")
+                    print(f"  {row['notes']}\n  {row['detail'].strip()}", flush=True)
+            elif time.monotonic() - written > 30:
+                written = time.monotonic()
+                count = sum("outcome" in one for one in rows)
+                print(f"{session['session']['minutes']:.1f} minutes, {count} trials, {wrong:.0f} wrong", flush=True)
+                if arguments.out is not None:
+                    write_json(arguments.out, summary(rows, arguments))
+    finally:
+        if stored is not None:
+            with stored.open("ab") as stream:
+                stream.write(json.dumps(session).encode() + b"\n")
+            write_json(arguments.out, summary(rows, arguments))
+    for child in children:
+        os.waitpid(child, 0)
+    print(f"{sum('outcome' in one for one in rows)} trials, {wrong:.0f} wrong")
+    return int(wrong > 0)
+
+
+def main() -> int:
+    arguments = arguments_of()
+    import forked
+    import torch
+
+    from twoclocks.store import lock
+    from twoclocks.sweeps.fork_server import preload
+
+    forked.LIMIT[0] = arguments.limit
+    torch.set_num_threads(1)
+    preload()
+    for module in ("twoclocks.report.console", "twoclocks.report.summary", "twoclocks.runs", "twoclocks.sweeps.table"):
+        __import__(module)
+    for name in ("TIMEOUT", "SETTLE"):  # damage to a lock file can make its holder look like one on another machine
+        if hasattr(lock, name):
+            setattr(lock, name, 0.1)
+    with tempfile.TemporaryDirectory(prefix="twoclocks-soak-", dir=arguments.folder) as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        if arguments.trial is None:
+            return soak(arguments, folder)
+        row = Worker(folder / "worker", arguments.seed, arguments.keep, "").trial(arguments.trial)
+        assert row is not None
+        print(json.dumps({key: value for key, value in row.items() if key != "detail"}, indent=2))
+        print(row.get("detail", ""))
+        return int(row["outcome"] == "wrong")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
