@@ -8,6 +8,7 @@ import json
 import os
 import select
 import signal
+import subprocess
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -37,46 +38,52 @@ class Forked:
         if self.pid == 0:
             become(function, writing)
         os.close(writing)
-        self.ending = os.pidfd_open(self.pid)
+        os.set_blocking(self.pipe, False)  # grandchildren may hold its other end, so that it has no end itself
+        self.status: int | None = None
         self.buffer = b""
         self.ended: Ended | None = None
 
     def signal(self, number: int) -> None:
-        """Send a signal; a process that has ended is a zombie until ``wait``, so its id is not used again."""
-        if self.ended is None:
+        """Send a signal, unless the process has ended."""
+        if not self.has_ended():
             os.kill(self.pid, number)
+
+    def has_ended(self) -> bool:
+        if self.status is None:
+            process, status = os.waitpid(self.pid, os.WNOHANG)
+            self.status = status if process else None
+        return self.status is not None
+
+    def read(self, seconds: float) -> None:
+        """Read what was sent, and wait for it up to so many seconds."""
+        if select.select([self.pipe], [], [], seconds)[0]:
+            with contextlib.suppress(BlockingIOError):
+                while data := os.read(self.pipe, 1 << 16):
+                    self.buffer += data
+                time.sleep(0.001)  # its end is reached: what is left is that of the process
 
     def wait_for_message(self) -> bool:
         """Wait until the process sent something or ended; whether it still runs."""
-        ready = select.select([self.pipe, self.ending], [], [], LIMIT[0])[0]
-        return self.ending not in ready and self.pipe in ready
+        until = time.monotonic() + LIMIT[0]
+        while not self.buffer and not self.has_ended() and time.monotonic() < until:
+            self.read(0.005)
+        return bool(self.buffer) and not self.has_ended()
 
     def wait(self, times: float = 1) -> Ended:
         """Wait for the end; after ``times`` the limit a process is killed with its children, and counts as hung."""
         if self.ended is not None:
             return self.ended
-        until, code = time.monotonic() + times * LIMIT[0], None
-        while True:
-            ready = select.select([self.pipe, self.ending], [], [], max(0.0, until - time.monotonic()))[0]
-            if self.pipe in ready:
-                self.buffer += os.read(self.pipe, 1 << 16)
-            if self.ending in ready:
-                os.set_blocking(self.pipe, False)  # grandchildren may hold its other end
-                with contextlib.suppress(BlockingIOError):
-                    while data := os.read(self.pipe, 1 << 16):
-                        self.buffer += data
-                code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-                break
-            if not ready:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.pid, signal.SIGKILL)
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-                break
+        until, hung = time.monotonic() + times * LIMIT[0], False
+        while not self.has_ended():
+            self.read(0.005)
+            if time.monotonic() > until and not hung:
+                hung = True
+                self.kill_all()
+        self.read(0)
         os.close(self.pipe)
-        os.close(self.ending)
+        assert self.status is not None
         lines = self.buffer.split(b"\n")[:-1]
-        self.ended = Ended(code, [json.loads(line) for line in lines])
+        self.ended = Ended(None if hung else os.waitstatus_to_exitcode(self.status), [json.loads(x) for x in lines])
         return self.ended
 
     def kill(self) -> Ended:
@@ -87,6 +94,48 @@ class Forked:
         """Kill the whole session, children included; for the end of a trial."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)  # it may not have its session yet
+
+
+class ForkedServer:
+    """The part of ``subprocess.Popen`` that a pool uses, for a fork server that is forked from this process."""
+
+    def __init__(self, main: Callable[[], None]) -> None:
+        (taken, giving), (reading, writing) = os.pipe(), os.pipe()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                for ours in (giving, reading):
+                    os.close(ours)
+                os.dup2(taken, 0)
+                os.dup2(writing, 1)
+                main()
+            finally:
+                os._exit(0)
+        for theirs in (taken, writing):
+            os.close(theirs)
+        self.stdin: Any = os.fdopen(giving, "wb", 0)
+        self.stdout: Any = os.fdopen(reading, "rb", 0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        until = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif until is not None and time.monotonic() > until:
+                raise subprocess.TimeoutExpired("a fork server", timeout or 0)
+            else:
+                time.sleep(0.005)
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        return b"", (self.wait(timeout) and b"") or b""
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def become(function: Callable[[Send], int | None], writing: int) -> NoReturn:

@@ -138,10 +138,11 @@ def rows_damaged(kind: str) -> Callable[[Trial, RowReference], str]:
         else:
             trial.note(tamper(kind, trial.inside, trial.outside, [ref.folder / "other"], trial.generator))
         trial.guard_outside()
-        cut = kind in ("file truncated", "file deleted", "files swapped")  # the links cannot say how long it was
+        # The links cannot say how long the file was, and a last line without its end looks like one of a crash.
+        shorter = kind in ("file truncated", "file deleted", "files swapped", "page zeroed")
         if kind == "document forged":
             return judge_forged(trial, path)
-        return judge_rows(trial, ref, path, 0 if cut else ROWS, nobody=kind == "unreadable file")
+        return judge_rows(trial, ref, path, 0 if shorter else ROWS - 1, nobody=kind == "unreadable file")
 
     return make
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,8 @@ from faults import ERRORS, Fault, FaultyDisk
 from forked import Forked, Send, call_command
 from power import WORLDS, restore
 from soak_runs import (
-    Make,
+    STEPS,
     Reference,
-    at_calls,
-    at_final_evaluation,
-    at_times,
     check_fork,
     check_readers,
     judge,
@@ -28,6 +26,69 @@ from tampering import KINDS, tamper
 from trials import Trial, WrongError, check_end, run_commands
 
 from twoclocks.store import files
+
+Make = Callable[[Trial, Reference], str]
+
+
+def at_times(signals: Sequence[str], most: int = 1) -> Make:
+    """Signals at random times, in up to ``most`` attempts."""
+
+    def make(trial: Trial, ref: Reference) -> str:
+        path = trial.inside / "run"
+        for _ in range(trial.generator.randint(1, most)):
+            child = trial.command(*words_of(ref.spec, path))
+            for name in signals:
+                wait = trial.generator.uniform(0, ref.seconds if name != "SIGCONT" else 0.2)
+                trial.note(f"{wait:.3f} s, then {name}")
+                time.sleep(wait)
+                child.signal(signal.Signals[name])
+            ended = child.wait()
+            allowed = {0, 4, 130, *(-signal.Signals[name] for name in signals if name not in ("SIGSTOP", "SIGCONT"))}
+            check_end(ended, {0} if signals[-1] == "SIGCONT" and len(signals) == 2 else allowed)
+        return judge(trial, ref, path)
+
+    return make
+
+
+def at_calls(kinds: Sequence[str], most: int, codes: set[int]) -> Make:
+    """Faults at random disk calls, in up to ``most`` attempts."""
+
+    def make(trial: Trial, ref: Reference) -> str:
+        path = trial.inside / "run"
+        for _ in range(trial.generator.randint(1, most)):
+            fault = Fault(trial.generator.randint(1, ref.calls), trial.generator.choice(list(kinds)))
+            trial.note(f"{fault.kind} at call {fault.at}")
+            ended = trial.command(*words_of(ref.spec, path), fault=fault).wait()
+            check_end(ended, codes)
+        return judge(trial, ref, path)
+
+    return make
+
+
+def at_final_evaluation(trial: Trial, ref: Reference) -> str:
+    """A signal while the last evaluation is computed; then the run goes on, or a fork of it."""
+    path, name = trial.inside / "run", trial.generator.choice(["SIGTERM", "SIGINT", "SIGHUP"])
+    step = trial.generator.choice([STEPS, STEPS, STEPS, 2])
+    trial.note(f"{name} at the evaluation of step {step}")
+
+    def stopped(send: Send) -> int:
+        from twoclocks.runs.assembly import Experiment
+
+        evaluate = Experiment.evaluate
+
+        def disturbed(self: Any, at: int, loss: float) -> Any:
+            if at == step:
+                os.kill(os.getpid(), signal.Signals[name])
+            return evaluate(self, at, loss)
+
+        Experiment.evaluate = disturbed  # type: ignore[method-assign]
+        return run_commands(send, [words_of(ref.spec, path)])
+
+    check_end(trial.fork(stopped).wait(), {4})
+    if trial.generator.random() < 0.5:
+        trial.note("then --fork")
+        check_fork(trial, ref, path)
+    return judge(trial, ref, path)
 
 
 def damage(kind: str) -> Make:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,63 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from faults import ERRORS, Fault, FaultyDisk
-from forked import Forked, Send
+from forked import Forked, ForkedServer, Send
 from sweep_campaigns import contents, write_spec
 from tampering import KINDS, tamper
 from trials import Trial, WrongError, check_end, give_up_rights, run_commands
 
 from twoclocks.store import files
 from twoclocks.store.lock import is_held
-from twoclocks.sweeps import coordinator, read_plan
+from twoclocks.sweeps import coordinator, fork_server, read_plan
 from twoclocks.sweeps.local import LocalPool
 
 CELLS = 3
 LIMIT = 2  # times that of other commands
 COLUMNS = ("cell", "state", "tau_rule_lower", "tau_mem_lower", "verdict", "last_loss_train", "training.seed")
-
-
-class ForkedServer:
-    """The part of ``subprocess.Popen`` that a pool uses, for a fork server that is forked from this process."""
-
-    def __init__(self) -> None:
-        (taken, giving), (reading, writing) = os.pipe(), os.pipe()
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                for ours in (giving, reading):
-                    os.close(ours)
-                os.dup2(taken, 0)
-                os.dup2(writing, 1)
-                from twoclocks.sweeps.fork_server import main
-
-                files.disk = FaultyDisk()
-                main()
-            finally:
-                os._exit(0)
-        for theirs in (taken, writing):
-            os.close(theirs)
-        self.stdin: Any = os.fdopen(giving, "wb", 0)
-        self.stdout: Any = os.fdopen(reading, "rb", 0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        until = None if timeout is None else time.monotonic() + timeout
-        while self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-            elif until is not None and time.monotonic() > until:
-                raise subprocess.TimeoutExpired("a fork server", timeout or 0)
-            else:
-                time.sleep(0.005)
-        return self.returncode
-
-    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        return b"", (self.wait(timeout) and b"") or b""
-
-    def kill(self) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
 
 
 @dataclass
@@ -95,9 +50,15 @@ def words_of(ref: SweepReference, out: Path, *more: str) -> list[str | Path]:
     return ["sweep", ref.spec, "--out", out, "--workers", "2", "--checkpoint-seconds", "0", "--json", *more]
 
 
+def serve() -> None:
+    """The main function of a fork server; the disk of the coordinator may be faulty, that of its workers is not."""
+    files.disk = FaultyDisk()
+    fork_server.main()
+
+
 def sweep_commands(send: Send, commands: Any, fault: Fault | None = None) -> int:
     """Commands whose fork servers are forked from here, which saves the import of torch."""
-    LocalPool.start_server = lambda self: ForkedServer()  # type: ignore[method-assign,assignment]
+    LocalPool.start_server = lambda self: ForkedServer(serve)  # type: ignore[method-assign,assignment]
     coordinator.BUSY_SECONDS = 0.2
     return run_commands(send, commands, fault)
 
@@ -290,8 +251,8 @@ def two_sweeps(trial: Trial, ref: SweepReference) -> str:
 
 
 SWEEP_FAULTS: dict[str, tuple[float, Make]] = {
-    **{f"{name} at a random time": (2, coordinator_signalled(name)) for name in ("SIGKILL", "SIGTERM")},
-    **{f"{name} at a random time": (1, coordinator_signalled(name)) for name in ("SIGINT", "SIGHUP")},
+    "kill -9 at random times": (2, coordinator_signalled("SIGKILL")),
+    **{f"{name} at a random time": (1, coordinator_signalled(name)) for name in ("SIGTERM", "SIGINT", "SIGHUP")},
     "workers killed": (3, workers_killed(servers=False)),
     "fork server killed": (2, workers_killed(servers=True)),
     "kill -9 at disk calls": (2, sweep_at_call(["kill", "torn"], {0, -9})),
