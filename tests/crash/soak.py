@@ -27,8 +27,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).absolute().parent
-sys.path[:0] = [str(HERE.parents[1] / "src"), str(HERE.parent), str(HERE)]
-os.environ.update(OMP_NUM_THREADS="1", TWOCLOCKS_CACHE="0")  # one core per process; no cache outside the folder
 
 SHARES = {"run": 60, "sweep": 8, "monitor state": 16, "committed rows": 16}  # of the trials, in percent
 
@@ -68,12 +66,20 @@ class Worker:
         }
         if find_spec("pyarrow") is None:  # the table of a sweep needs it
             self.shares = {**SHARES, "sweep": 0}
-        self.references: dict[str, list[Any]] = {
-            "run": [prepare(preset, folder / preset) for preset in ("demo-gpt", "demo")],
-            "sweep": [prepare_sweeps(folder / "sweeps")] if self.shares["sweep"] else [],
-            "monitor state": [prepare_states(folder / "states")],
-            "committed rows": [prepare_rows(folder / "rows")],
+        self.prepare: dict[str, list[Any]] = {  # what is called once, when it is first needed
+            "run": [lambda name=name: prepare(name, folder / name) for name in ("demo-gpt", "demo")],
+            "sweep": [lambda: prepare_sweeps(folder / "sweeps")],
+            "monitor state": [lambda: prepare_states(folder / "states")],
+            "committed rows": [lambda: prepare_rows(folder / "rows")],
         }
+        self.ready: dict[Any, Any] = {}
+
+    def reference(self, subject: str, generator: random.Random) -> Any:
+        """What a trial of the subject copies and compares with."""
+        chosen = generator.choice(self.prepare[subject])
+        if chosen not in self.ready:
+            self.ready[chosen] = chosen()
+        return self.ready[chosen]
 
     def trial(self, number: int) -> dict[str, Any] | None:
         """One trial as a row; None where ``only`` leaves it out."""
@@ -85,7 +91,7 @@ class Worker:
         fault = generator.choices(list(faults), [weight for weight, _ in faults.values()])[0]
         if self.only not in f"{subject}: {fault}":
             return None
-        reference = generator.choice(self.references[subject])
+        reference = self.reference(subject, generator)
         begin, detail, outcome = time.perf_counter(), "", "wrong"
         trial = Trial(number, generator, self.folder / f"trial-{number}")
         trial.guard_outside()
@@ -148,7 +154,7 @@ def summary(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[s
     ]
     return {
         "command": f"python tests/crash/soak.py --minutes {arguments.minutes:g} --processes {arguments.processes} "
-        f"--seed {arguments.seed} --out FILE",
+        f"--seed {arguments.seed}{f' --only {arguments.only!r}' if arguments.only else ''} --out FILE",
         "commit": commit(),
         "versions": versions(),
         "machine": {**machine("cpu"), "cores": os.cpu_count()},
@@ -232,19 +238,29 @@ def soak(arguments: argparse.Namespace, folder: Path) -> int:
     return int(wrong > 0 or not any("outcome" in one for one in rows))
 
 
+def warm_up() -> None:
+    """Import what commands import, so that processes that are forked from this one need not."""
+    from importlib import import_module
+
+    from twoclocks.sweeps.fork_server import preload
+
+    preload()
+    for name in ("cli", "report.console", "report.summary", "runs", "sweeps.table"):
+        import_module(f"twoclocks.{name}")
+
+
 def main() -> int:
     arguments = arguments_of()
+    sys.path[:0] = [str(HERE.parents[1] / "src"), str(HERE.parent), str(HERE)]
+    os.environ.update(OMP_NUM_THREADS="1", TWOCLOCKS_CACHE="0")  # one core per process; no cache outside the folder
     import forked
     import torch
 
     from twoclocks.store import lock
-    from twoclocks.sweeps.fork_server import preload
 
     forked.LIMIT[0] = arguments.limit
     torch.set_num_threads(1)
-    preload()
-    for module in ("twoclocks.report.console", "twoclocks.report.summary", "twoclocks.runs", "twoclocks.sweeps.table"):
-        __import__(module)
+    warm_up()
     for name in ("TIMEOUT", "SETTLE"):  # damage to a lock file can make its holder look like one on another machine
         if hasattr(lock, name):
             setattr(lock, name, 0.1)

@@ -22,7 +22,6 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 
 STEPS = 4
-UNFINISHED = 10  # states of an unfinished run that are kept ready
 
 
 @dataclass
@@ -70,8 +69,8 @@ def names_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def prepare(preset: str, folder: Path) -> Reference:
-    """Make everything that the trials of one model copy or compare with."""
+def prepare(preset: str, folder: Path, unfinished: int = 10) -> Reference:
+    """Make what the trials of one model copy or compare with; ``unfinished``: how many states of a killed run."""
     folder.mkdir()
     ref = Reference(preset, folder / "run.yaml", folder / "fork.yaml", folder / "finished")
     ref.spec.write_text(yaml.safe_dump(spec_of(preset, STEPS)))
@@ -104,8 +103,8 @@ def prepare(preset: str, folder: Path) -> Reference:
     begin = time.perf_counter()
     Forked(lambda send: run_commands(send, [words_of(ref.spec, folder / "timed")])).wait()
     ref.seconds = time.perf_counter() - begin
-    for number in range(UNFINISHED):
-        at = 12 + (ref.calls - 14) * (number + 1) // UNFINISHED
+    for number in range(unfinished):
+        at = 12 + (ref.calls - 14) * (number + 1) // unfinished
         path = folder / f"unfinished-{number}"
         Forked(lambda send, at=at, path=path: run_commands(send, [words_of(ref.spec, path)], Fault(at, "kill"))).wait()
         ref.unfinished.append(path)
