@@ -12,15 +12,18 @@ happened; *detected*, the damage was named; *wrong*, anything else.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
+import secrets
 import select
 import signal
 import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,7 +112,7 @@ class Worker:
         row = {"seed": self.seed, "number": number, "subject": subject, "fault": fault, "outcome": outcome}
         row["seconds"] = round(time.perf_counter() - begin, 3)
         if outcome == "wrong":
-            row |= {"detail": detail, "notes": trial.notes}
+            row |= {"detail": detail[:6000], "notes": trial.notes}
         return row
 
 
@@ -121,50 +124,87 @@ def work(folder: Path, arguments: argparse.Namespace, first: int, until: float, 
     while time.monotonic() < until and os.getppid() == parent:
         row = worker.trial(number)
         if row is not None:
-            os.write(writing, json.dumps(row).encode()[: 1 << 15] + b"\n")
+            os.write(writing, json.dumps(row).encode() + b"\n")
         number += arguments.processes
 
 
 def rows_in(path: Path) -> list[dict[str, Any]]:
     """All rows of an earlier soak; a line that was cut short is left out."""
     found = []
-    for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else []:
-        try:
+    for line in path.read_bytes().split(b"\n") if path.exists() else []:
+        with contextlib.suppress(ValueError):
             found.append(json.loads(line))
-        except ValueError:
-            continue
     return found
 
 
-def summary(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Counts by subject and fault, how long they took, and where."""
-    from twoclocks.store.provenance import commit, machine, versions
+class Record:
+    """The rows of this soak and of those before it with the same --out, and their counts."""
 
-    sessions = [row["session"] for row in rows if "session" in row]
-    trials = [row for row in rows if "outcome" in row]
-    counts: dict[tuple[str, str], dict[str, int]] = {}
-    for row in trials:
-        one = counts.setdefault((row["subject"], row["fault"]), {"tried": 0, "equal": 0, "detected": 0, "wrong": 0})
-        one["tried"] += 1
-        one[row["outcome"]] += 1
-    order = list(SHARES)
-    table = [
-        {"subject": subject, "fault": fault, **one}
-        for (subject, fault), one in sorted(counts.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
-    ]
-    return {
-        "command": f"python tests/crash/soak.py --minutes {arguments.minutes:g} --processes {arguments.processes} "
-        f"--seed {arguments.seed}{f' --only {arguments.only!r}' if arguments.only else ''} --out FILE",
-        "commit": commit(),
-        "versions": versions(),
-        "machine": {**machine("cpu"), "cores": os.cpu_count()},
-        "minutes": round(sum(one["minutes"] for one in sessions), 1),
-        "processes": arguments.processes,
-        "seed": arguments.seed,
-        "trials": len(trials),
-        "runs": table,
-        "wrong": [row for row in trials if row["outcome"] == "wrong"],
-    }
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments, self.out, self.begin = arguments, arguments.out, time.monotonic()
+        self.lines = None if self.out is None else self.out.with_suffix(".jsonl")
+        self.rows = [] if self.lines is None else rows_in(self.lines)
+        self.session, self.saved = secrets.token_hex(4), 0.0
+        self.wrong = 0  # of this soak alone
+
+    @property
+    def trials(self) -> list[dict[str, Any]]:
+        return [row for row in self.rows if "outcome" in row]
+
+    @property
+    def next_number(self) -> int:
+        return max([row["number"] for row in self.trials if row["seed"] == self.arguments.seed], default=-1) + 1
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Store a row; say what was wrong."""
+        self.rows.append(row)
+        if self.lines is not None:
+            with self.lines.open("ab") as stream:  # a line before it may have been cut short: it ends here
+                stream.write(b"\n" * (stream.tell() > 0) + json.dumps(row).encode())
+        if row.get("outcome") == "wrong":
+            self.wrong += 1
+            print(f"WRONG seed {row['seed']} trial {row['number']}: {row['subject']}: {row['fault']}")
+            print(f"  {row['notes']}\n  {row['detail'].strip()}", flush=True)
+
+    def save(self, every: float = 0.0) -> None:
+        """Store the counts, if they were not within so many seconds."""
+        if time.monotonic() - self.saved < every:
+            return
+        from twoclocks.store.files import write_json
+
+        self.saved = time.monotonic()
+        self.add({"session": self.session, "minutes": (self.saved - self.begin) / 60})
+        if self.out is not None:
+            write_json(self.out, self.summary())
+        print(f"{self.rows[-1]['minutes']:.1f} minutes, {len(self.trials)} trials, {self.wrong} wrong", flush=True)
+
+    def summary(self) -> dict[str, Any]:
+        """Counts by subject and fault, how long they took, and where."""
+        from twoclocks.store.provenance import commit, machine, versions
+
+        counts: dict[tuple[str, str], Counter[str]] = {}
+        for row in self.trials:
+            counts.setdefault((row["subject"], row["fault"]), Counter()).update(["tried", row["outcome"]])
+        order = {subject: place for place, subject in enumerate(SHARES)}
+        table = [
+            {"subject": subject, "fault": fault, **{key: one[key] for key in ("tried", "equal", "detected", "wrong")}}
+            for (subject, fault), one in sorted(counts.items(), key=lambda item: (order[item[0][0]], item[0][1]))
+        ]
+        chosen = {key: getattr(self.arguments, key) for key in ("minutes", "processes", "seed", "only")}
+        words = " ".join(f"--{key} {value!r}" for key, value in chosen.items() if value not in ("", None))
+        minutes = {row["session"]: row["minutes"] for row in self.rows if "session" in row}
+        return {
+            "command": f"python tests/crash/soak.py {words} --out FILE",
+            "commit": commit(),
+            "versions": versions(),
+            "machine": {**machine("cpu"), "cores": os.cpu_count()},
+            "minutes": round(sum(minutes.values()), 1),
+            "processes": self.arguments.processes,
+            "seed": self.arguments.seed,
+            "trials": len(self.trials),
+            "runs": table,
+            "wrong": [row for row in self.trials if row["outcome"] == "wrong"],
+        }
 
 
 def collect(pipes: list[int]) -> Iterator[dict[str, Any] | None]:
@@ -185,12 +225,9 @@ def collect(pipes: list[int]) -> Iterator[dict[str, Any] | None]:
 
 def soak(arguments: argparse.Namespace, folder: Path) -> int:
     """Start the processes, store each row as it comes, and the counts from time to time."""
-    from twoclocks.store.files import write_json
-
-    begin, until = time.monotonic(), time.monotonic() + 60 * arguments.minutes
-    stored = None if arguments.out is None else arguments.out.with_suffix(".jsonl")
-    rows = [] if stored is None else rows_in(stored)
-    done = max([row["number"] for row in rows if row.get("seed") == arguments.seed], default=-1) + 1
+    until = time.monotonic() + 60 * arguments.minutes
+    record = Record(arguments)
+    first = record.next_number
     pipes, children = [], []
     for index in range(arguments.processes):
         reading, writing = os.pipe()
@@ -198,7 +235,7 @@ def soak(arguments: argparse.Namespace, folder: Path) -> int:
         if child == 0:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
-                work(folder / f"worker-{index}", arguments, done + index, until, writing)
+                work(folder / f"worker-{index}", arguments, first + index, until, writing)
             except BaseException:
                 traceback.print_exc()
             finally:
@@ -206,36 +243,17 @@ def soak(arguments: argparse.Namespace, folder: Path) -> int:
         os.close(writing)
         pipes.append(reading)
         children.append(child)
-    session: dict[str, Any] = {"session": {"minutes": 0.0}}
-    rows.append(session)
-    wrong = written = 0.0
     try:
         for row in collect(pipes):
-            session["session"]["minutes"] = (time.monotonic() - begin) / 60
             if row is not None:
-                rows.append(row)
-                if stored is not None:
-                    with stored.open("ab") as stream:
-                        stream.write(json.dumps(row).encode() + b"\n")
-                if row["outcome"] == "wrong":
-                    wrong += 1
-                    print(f"WRONG seed {row['seed']} trial {row['number']}: {row['subject']}: {row['fault']}")
-                    print(f"  {row['notes']}\n  {row['detail'].strip()}", flush=True)
-            elif time.monotonic() - written > 30:
-                written = time.monotonic()
-                count = sum("outcome" in one for one in rows)
-                print(f"{session['session']['minutes']:.1f} minutes, {count} trials, {wrong:.0f} wrong", flush=True)
-                if arguments.out is not None:
-                    write_json(arguments.out, summary(rows, arguments))
+                record.add(row)
+            else:
+                record.save(every=30)
     finally:
-        if stored is not None:
-            with stored.open("ab") as stream:
-                stream.write(json.dumps(session).encode() + b"\n")
-            write_json(arguments.out, summary(rows, arguments))
+        record.save()
     for child in children:
         os.waitpid(child, 0)
-    print(f"{sum('outcome' in one for one in rows)} trials, {wrong:.0f} wrong")
-    return int(wrong > 0 or not any("outcome" in one for one in rows))
+    return int(record.wrong > 0 or not record.trials)
 
 
 def warm_up() -> None:
