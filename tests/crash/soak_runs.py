@@ -200,7 +200,7 @@ def judge(
         return "equal"
     if again["code"] == 0 and found is not None and not found.items() <= {**ref.fingerprint, "clocks": None}.items():
         changed = [name for name, value in found.items() if ref.fingerprint.get(name) != value]
-        unnamed = [name for name in changed if name != "clocks" and Path(name).name not in then[0]["out"]]
+        unnamed = [name for name in changed if name != "clocks" and Path(name).stem not in then[0]["out"]]
         if unnamed:
             raise WrongError(f"verify names damage, but not that of {unnamed}: {then[0]['out'][:600]}")
     if again["code"] not in (0, 2, 5):
