@@ -58,7 +58,8 @@ def words_of(spec: Path, out: Path, *more: str) -> list[str | Path]:
 def numbers_of(printed: str) -> Any:
     """What ``clocks --json`` says of one run, without its place and its status."""
     (found,) = json.loads(printed)
-    return {key: value for key, value in found.items() if key not in ("path", "status", "reason", "stopped_at")}
+    state = ("path", "status", "reason", "stopped_at", "lost", "unproven_end")
+    return {key: value for key, value in found.items() if key not in state}
 
 
 def status_of(printed: str) -> str:
@@ -153,7 +154,9 @@ def read_everything(path: Path) -> int:
 
 
 def fingerprint_of(path: Path) -> dict[str, Any]:
-    """The fingerprint of a run that may lack files."""
+    """The fingerprint of a run that may lack files, or have something else in their place."""
+    if odd := [entry for entry in path.rglob("*") if not (entry.is_file() or entry.is_dir())]:
+        raise UserError(f"{odd[0]}: is not a file")
     try:
         return fingerprint(path)
     except OSError as error:

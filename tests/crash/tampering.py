@@ -169,9 +169,9 @@ def link_outside(folder: Path, outside: Path, generator: random.Random, hard: bo
     victim = generator.choice(files_in(folder))
     if not hard and victim.parent != folder and generator.random() < 0.3:
         victim = victim.parent
-    target = outside / victim.name
+    target = outside / f"{len(list(outside.iterdir()))}-{victim.name}"
     if victim.is_dir():
-        shutil.copytree(victim, target)
+        shutil.copytree(victim, target, symlinks=True)
         shutil.rmtree(victim)
     else:
         shutil.copyfile(victim, target)
