@@ -154,3 +154,48 @@ def test_a_folder_that_may_not_be_read_does_not_hide_the_others(tmp_path: Path, 
         found = {one.path.name: one.intact for one in verify_tree(tmp_path)}
         os._exit(0 if found == {"a": False, "b": True} else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def forge(path: Path, **changes: object) -> None:
+    """Change fields of a document and give it a right checksum."""
+    value = json.loads(path.read_bytes())
+    value.pop("sha256")
+    path.write_bytes(encode_document({**value, **changes}))
+
+
+def test_a_manifest_that_was_changed_after_the_run_is_noticed(tmp_path: Path, tiny_gpt: Run) -> None:
+    """Its settings decide how clocks are read, and its origin which rows belong to it."""
+    shutil.copytree(tiny_gpt.path, tmp_path / "derived")
+    forge(tmp_path / "derived" / "manifest.json", derived={**tiny_gpt.derived, "copy_chance": 0.5})
+    with pytest.raises(UserError, match="is another one than that with which the run ended"):
+        load_run(tmp_path / "derived").clocks()
+    shutil.copytree(tiny_gpt.path, tmp_path / "origin")
+    forge(tmp_path / "origin" / "manifest.json", origin="1" * 64)
+    with pytest.raises(UserError, match="its field 'origin' is not that of its settings"):
+        load_run(tmp_path / "origin")
+    assert not any(found.intact for found in verify_tree(tmp_path))
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, "text"])
+def test_a_row_holds_numbers_alone(value: object, tmp_path: Path, tiny_gpt: Run) -> None:
+    shutil.copytree(tiny_gpt.path, tmp_path / "run")
+    origin = json.loads((tmp_path / "run" / "manifest.json").read_bytes())["origin"]
+    for row in ({"step": 0, "loss": value}, {"step": 10**30, "loss": 1.0}, {"step": -1, "loss": 1.0}):
+        (tmp_path / "run" / "metrics.jsonl").write_bytes(encode_line(row, origin)[0])
+        with pytest.raises(UserError, match="line 1 is damaged"):
+            load_run(tmp_path / "run").rows()
+
+
+def test_checkpoints_that_a_crash_left_behind_are_removed(tmp_path: Path, tiny_gpt: Run) -> None:
+    """Tensors without a description, and a checkpoint that was to be pruned, are gone when the run is finished."""
+    path = tmp_path / "run"
+    shutil.copytree(tiny_gpt.path, path)
+    last = path / "checkpoints" / "step-000000060.safetensors"
+    for name in ("step-000000007.safetensors", "step-000000070.safetensors"):
+        shutil.copy(last, last.with_name(name))
+    (path / "status.json").write_bytes(encode_document({"status": "running"}))
+    run(tiny_gpt.settings, path)
+    assert sorted(file.name for file in last.parent.iterdir()) == sorted(
+        file.name for file in (tiny_gpt.path / "checkpoints").iterdir()
+    )
+    assert verify_tree(path)[0].intact and not verify_tree(path)[0].harmless

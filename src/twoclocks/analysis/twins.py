@@ -28,7 +28,7 @@ from twoclocks.runs.fork import differences
 from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.checksums import DamagedError
-from twoclocks.store.run_directory import DERIVED
+from twoclocks.store.folders import DERIVED
 
 ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
 # What may differ between twins: data, initial weights, and how fast they were computed.

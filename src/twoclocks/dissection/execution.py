@@ -20,7 +20,7 @@ from twoclocks.runs.load import Run
 from twoclocks.store import files
 from twoclocks.store.checksums import DamagedError, decode_document, encode_document
 from twoclocks.store.files import DiskError
-from twoclocks.store.run_directory import DERIVED
+from twoclocks.store.folders import DERIVED
 
 CHOSEN = "views.json"  # the settings of the views that were measured
 Report = Callable[[int, int, str], None]  # measurements done, measurements in total, what is next

@@ -18,8 +18,9 @@ from twoclocks.runs.session import CHECKPOINT_SECONDS, Observer, Session
 from twoclocks.runs.settings import RunSettings
 from twoclocks.runs.size import size_of
 from twoclocks.store import files
+from twoclocks.store.folders import check_free
 from twoclocks.store.lock import WriterLock
-from twoclocks.store.run_directory import RunDirectory, check_free
+from twoclocks.store.run_directory import RunDirectory
 from twoclocks.training.stopping import StopRequest
 
 MENTIONED = 1e8  # bytes of stored weights from which on a line is logged

@@ -163,7 +163,13 @@ class Run:
 
     def series(self) -> Series:
         """The counts from which the clocks are read."""
-        return Series.from_rows(self.rows(), clock_columns(self.derived["part_kinds"]))
+        try:
+            return Series.from_rows(self.rows(), clock_columns(self.derived["part_kinds"]))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, UserError):
+                raise
+            problem = f"its rows are no evaluations ({type(error).__name__}: {error})"
+            raise DamagedError(f"{self.directory.journal.path}: {problem}; restore the file") from None
 
     def clocks(self, changes: bool = True) -> Clocks:
         """The onsets by the run's own settings; change points cost time and may be left out."""

@@ -103,6 +103,7 @@ class Session:
 
     def resume(self) -> None:
         """Load the last intact checkpoint, or begin at step 0 where there is none."""
+        self.directory.check_manifest(self.directory.status())
         columns = self.columns_of_all_attempts()
         found = self.directory.last_good()
         known = self.directory.checkpoint_steps()

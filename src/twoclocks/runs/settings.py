@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +20,7 @@ from twoclocks.models.base import MODELS, ModelSettings
 from twoclocks.objectives.base import OBJECTIVES, Objective
 from twoclocks.rules.base import RULES, Rule
 from twoclocks.runs.presets import DEFAULT_PRESET, read_preset
+from twoclocks.store.checksums import settings_digest, without_labels
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.schedule import check_schedule, log_spaced, thinned
 
@@ -93,11 +92,11 @@ class RunSettings(Settings):
 
     def identity(self) -> dict[str, Any]:
         """All settings but the labels: two runs with the same identity are the same run."""
-        return {key: value for key, value in to_mapping(self).items() if key not in ("name", "description")}
+        return without_labels(to_mapping(self))
 
     def digest(self) -> str:
-        """SHA-256 of the identity, the same on every machine."""
-        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of all settings but the labels, the same on every machine."""
+        return settings_digest(to_mapping(self))
 
     def key(self) -> str:
         """The first 16 letters of the digest, for names of folders."""

@@ -47,6 +47,19 @@ class Checkpoints:
         """The files of a checkpoint: description, then tensors."""
         return self.folder / f"step-{step:09d}.json", self.folder / f"step-{step:09d}.safetensors"
 
+    def prune(self, last: int) -> None:
+        """Remove all files up to step ``last`` but those of the newest checkpoints: also what a crash left behind."""
+        kept = [step for step in self.steps() if step <= last][-KEEP:]
+        for step in {*steps_in(self.folder, ".json"), *steps_in(self.folder, ".safetensors")} - {*kept}:
+            if step <= last:
+                self.remove(step)
+
+    def clear_after(self, last: int) -> None:
+        """Remove all files of steps after ``last``."""
+        for step in {*steps_in(self.folder, ".json"), *steps_in(self.folder, ".safetensors")}:
+            if step > last:
+                self.remove(step)
+
     def write(self, step: int, tensors: Mapping[str, Tensor], link: str) -> None:
         """Write tensors, then their description, which makes the checkpoint valid; then remove older checkpoints."""
         data = encode_tensors(tensors)
@@ -54,8 +67,7 @@ class Checkpoints:
         files.write_atomic(stored, data, self.guard)
         described = {"step": step, "link": link, "tensors": files.digest(data), "bytes": len(data)}
         files.write_atomic(about, encode_document(described), self.guard)
-        for old in [earlier for earlier in self.steps() if earlier < step][: 1 - KEEP]:
-            self.remove(old)
+        self.prune(step)
 
     def read(self, step: int) -> Checkpoint:
         """Load a checkpoint; DamagedError if it is not what was written."""
@@ -82,14 +94,14 @@ class Checkpoints:
 
     def described(self, step: int) -> dict[str, Any]:
         """The description of a checkpoint, without its tensors."""
-        path, _ = self.paths(step)
+        path, stored = self.paths(step)
         try:
             about = decode_document(files.read(path, files.DOCUMENT))
             require(about, {"step": int, "link": str, "tensors": str})
             if about["step"] != step:
                 raise DamagedError(f"it describes step {about['step']}")
         except DamagedError as error:
-            raise DamagedError(f"{path}: is damaged ({error})") from None
+            raise DamagedError(f"{path}: is damaged ({error}), so {stored.name} cannot be checked") from None
         return about
 
     def links(self) -> dict[int, str]:

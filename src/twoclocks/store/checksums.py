@@ -63,6 +63,16 @@ def require(value: Any, needed: Mapping[str, Kinds], allowed: Mapping[str, Kinds
             raise DamagedError(f"its field {name!r} is infinite")
 
 
+def settings_digest(settings: Mapping[str, Any]) -> str:
+    """SHA-256 of all settings but the labels, the same on every machine: two runs with the same are the same run."""
+    return digest(json.dumps(without_labels(settings), sort_keys=True).encode())
+
+
+def without_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings that decide a result."""
+    return {key: value for key, value in settings.items() if key not in ("name", "description")}
+
+
 def encode_line(row: dict[str, Any], previous: str) -> tuple[bytes, str]:
     """Encode a row as one line; return it and its link, the SHA-256 of the previous link and this row."""
     body = json.dumps(row, allow_nan=False)

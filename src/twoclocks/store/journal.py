@@ -12,6 +12,8 @@ from typing import Any
 from twoclocks.store import files
 from twoclocks.store.checksums import START, DamagedError, decode_line, encode_line, require
 
+LAST_STEP = 1 << 62  # the integers of tables have 64 bits
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -29,10 +31,11 @@ class Journal:
         start: str = START,
         guard: files.Guard = files.unguarded,
         numbers: Collection[str] = ("step",),
+        texts: Collection[str] = (),
     ) -> None:
-        """``numbers``: columns that every row has, each an integer or a float; a row without them is damaged."""
+        """``numbers``: columns that every row has; ``texts``: columns of text. All others are numbers or null."""
         self.path, self.start, self.guard = path, start, guard
-        self.needed = dict.fromkeys(numbers, (int, float))
+        self.needed, self.texts = dict.fromkeys(numbers, (int, float)), frozenset(texts)
         self.last: Entry | None = None  # of a journal that is being written
 
     def entries(self) -> tuple[list[Entry], str | None]:
@@ -45,7 +48,7 @@ class Journal:
         for number, line in enumerate(lines[:-1], start=1):
             try:
                 row, link = decode_line(line + b"\n", link)
-                require(row, self.needed)
+                self.check_types(row)
                 if found and row["step"] <= found[-1].row["step"]:
                     raise DamagedError("its step is not after the one before")
             except DamagedError as error:
@@ -53,6 +56,15 @@ class Journal:
             end += len(line) + 1
             found.append(Entry(row, link, end))
         return found, None
+
+    def check_types(self, row: Mapping[str, Any]) -> None:
+        """DamagedError where a row has a right SHA-256 and cannot be a row of this journal."""
+        require(row, self.needed)
+        if not -1 < row["step"] < LAST_STEP:
+            raise DamagedError("its step is out of range")
+        for name, value in row.items():
+            if value is not None and not isinstance(value, str if name in self.texts else (int, float)):
+                raise DamagedError(f"its column {name!r} is of type {type(value).__name__}")
 
     def sound(self) -> list[Entry]:
         """All rows with their links; damage is an error."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -26,7 +26,17 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS, Artifacts
 from twoclocks.store.checkpoints import Checkpoint, Checkpoints, missing
-from twoclocks.store.checksums import START, DamagedError, Kinds, decode_document, encode_document, parse, require
+from twoclocks.store.checksums import (
+    START,
+    DamagedError,
+    Kinds,
+    decode_document,
+    encode_document,
+    parse,
+    require,
+    settings_digest,
+)
+from twoclocks.store.folders import FOLDERS, PLACES, check_free, refuse_links
 from twoclocks.store.journal import Entry, Journal, ReadOnceJournal
 
 if TYPE_CHECKING:
@@ -34,10 +44,6 @@ if TYPE_CHECKING:
 
 FORMAT = 3  # 2 stored proportions as floats, 3 stores their hits; rows say themselves which they are
 READABLE = (2, FORMAT)
-FOLDERS = ("checkpoints", "samples")
-DERIVED = "dissection"  # a cache: its content can be computed again
-PLACES = dict.fromkeys((*FOLDERS, *KINDS, DERIVED))  # all folders that a run may have, in order
-OURS = {"manifest.json", "status.json", "metrics.jsonl", "timings.jsonl", "lock", *PLACES}
 
 TIMED = ("step", "seconds", "evaluation_seconds")  # columns of timings.jsonl
 
@@ -45,7 +51,7 @@ MANIFEST: dict[str, Kinds] = {"format": int, "created": str, "origin": str}
 STATUS: dict[str, Kinds] = {"status": str}
 STATUS_MORE: dict[str, Kinds] = {
     **{"rows": int, "link": str, "checkpoints": list, "reason": str, "stopped_at": int, "seconds": (int, float)},
-    **{"attempts": list, "lost": list},
+    **{"attempts": list, "lost": list, "manifest": str},
 }
 OLD_NAMES = {"sittings": "attempts"}  # keys of the status that earlier versions wrote
 
@@ -65,7 +71,7 @@ class RunDirectory:
     @cached_property
     def journal(self) -> Journal:
         """The metrics; their first link comes from the settings, so that rows of another run are recognised."""
-        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"], self.guard)
+        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"], self.guard, texts=KINDS)
 
     @cached_property
     def timings(self) -> Journal:
@@ -109,6 +115,8 @@ class RunDirectory:
                 raise UserError(f"{self.path}: {found}; use the version that wrote it")
             manifest = decode_document(data)
             require(manifest, MANIFEST)
+            if manifest["origin"] != START and manifest["origin"] != settings_digest(manifest.get("settings", {})):
+                raise DamagedError("its field 'origin' is not that of its settings")
             return manifest
         except DamagedError as error:
             fix = "restore it, or remove the folder and run again"
@@ -140,18 +148,27 @@ class RunDirectory:
     def finish(self, **more: Any) -> None:
         """Write the final status: from now on missing rows or other checkpoints count as damage."""
         self.journal.sound()
+        self.checkpoints.prune(max(self.checkpoint_steps(), default=-1))
         self.set_ended("finished", checkpoints=self.checkpoint_steps(), **more)
 
     def set_ended(self, status: str, **more: Any) -> None:
         """Write how an attempt ended, with its last row, so that readers notice if rows are missing later."""
         entries, _ = self.journal.entries()
-        self.set_status(status, rows=len(entries), link=self.journal.link_of(entries), **more)
+        manifest = files.digest(files.read(self.path / "manifest.json"))
+        self.set_status(status, rows=len(entries), link=self.journal.link_of(entries), manifest=manifest, **more)
+
+    def check_manifest(self, status: Mapping[str, Any]) -> None:
+        """DamagedError if the manifest is another one than that with which the run ended."""
+        path = self.path / "manifest.json"
+        if "manifest" in status and status["manifest"] != files.digest(files.read(path, files.DOCUMENT)):
+            raise DamagedError(f"{path}: is another one than that with which the run ended; restore it")
 
     @property
     def finished(self) -> bool:
         """Whether the run ended and still has all its rows."""
         if not self.begun or (status := self.status())["status"] != "finished":
             return False
+        self.check_manifest(status)
         entries, problem = self.journal.entries()
         whole = problem is None and status.get("link") == self.journal.link_of(entries)
         if not whole:
@@ -181,6 +198,7 @@ class RunDirectory:
         status = self.status()  # before the rows: a run that finishes meanwhile has more rows than are read here
         known = {} if "link" in status else self.checkpoints.links()
         entries = self.journal.sound()
+        self.check_manifest(status)
         if not entries and not known:
             return entries, ""
         if "link" in status and status["link"] != self.journal.link_of(entries):
@@ -236,9 +254,9 @@ class RunDirectory:
         self.journal.begin(0 if to is None else links.index(to.link))
         timed, _ = self.timings.entries()
         self.timings.begin(sum(entry.row["step"] <= self.journal.last_step for entry in timed))
-        for step in self.checkpoint_steps():
-            if to is None or step > to.step:
-                self.checkpoints.remove(step)
+        self.checkpoints.clear_after(-1 if to is None else to.step)
+        if to is not None:
+            self.checkpoints.prune(to.step)
         for left in (path for folder in (".", *PLACES) for path in (self.path / folder).glob(f".*{files.PARTIAL}")):
             files.remove(left, self.guard)
 
@@ -264,49 +282,13 @@ class Snapshot(RunDirectory):
     @cached_property
     def journal(self) -> Journal:
         self.status()  # before the rows: a status of later could speak of rows that are not among them
-        return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"])
+        return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"], texts=KINDS)
 
 
 @cache
 def warn_once(message: str) -> None:
     """Log a warning once per process: the rows of one run are read several times."""
     log.warning(message)
-
-
-def refuse_links(path: Path) -> None:
-    """A run directory is a plain folder of plain folders: a link could lead a write out of it."""
-    for place in (path, *(path / folder for folder in PLACES)):
-        if place.is_symlink():
-            raise UserError(f"{place}: is a symbolic link; give the folder itself")
-
-
-def runs_in(folder: Path) -> list[Path]:
-    """The folder itself if it is a run, else the runs inside it or, for a sweep, inside its cells; else itself."""
-    if (folder / "manifest.json").exists():
-        return [folder]
-    inside = [*folder.glob("*/manifest.json"), *folder.glob("cells/*/manifest.json")]
-    return sorted(path.parent for path in inside) or [folder]
-
-
-def check_free(path: Path, besides: Collection[str] = ()) -> None:
-    """Refuse an output folder that holds a run or anything that is not ours, before anything is written.
-
-    ``besides`` are further names that may be there.
-    """
-    refuse_links(path)
-    if (path / "manifest.json").exists():
-        raise UserError(f"--out: {str(path)!r} already holds a run; choose another folder or remove it")
-    if path.exists() and (
-        not path.is_dir() or any(entry.name not in besides and not ours(entry) for entry in path.iterdir())
-    ):
-        raise UserError(f"--out: {str(path)!r} is not an empty folder; choose another one")
-
-
-def ours(entry: Path) -> bool:
-    """Whether a run that was killed before its manifest may have left this: a lock, partial files, empty folders."""
-    if entry.name in PLACES:
-        return entry.is_dir() and not any(entry.iterdir())
-    return entry.name == "lock" or (entry.name.startswith(".") and entry.name.endswith(files.PARTIAL))
 
 
 def now() -> str:

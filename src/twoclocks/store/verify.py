@@ -13,9 +13,10 @@ from twoclocks.core.errors import UserError
 from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS, steps_in
 from twoclocks.store.checksums import decode_document
+from twoclocks.store.folders import DERIVED, FOLDERS, OURS
 from twoclocks.store.journal import Entry, Journal
 from twoclocks.store.lock import is_held
-from twoclocks.store.run_directory import DERIVED, FOLDERS, OURS, RunDirectory
+from twoclocks.store.run_directory import RunDirectory
 
 RUN_FILES = {"manifest.json", "status.json", "metrics.jsonl"}  # a folder with any of them is a run, or its remains
 
@@ -218,7 +219,7 @@ def check_names(run: RunDirectory, findings: Findings) -> None:
         if path.is_symlink():
             findings.damage.append(f"{name}: is a symbolic link")
             findings.readable = False
-        elif not path.is_file() and not path.is_dir():
+        elif not path.is_file() and not path.is_dir() and path.exists():  # a writer may have removed it since
             findings.damage.append(f"{name}: is not a regular file")
         elif path.name.endswith(files.PARTIAL):
             findings.harmless.append(f"{name}: is incomplete: a process died while writing it")
@@ -233,6 +234,10 @@ def check_names(run: RunDirectory, findings: Findings) -> None:
 
 def check_end(run: RunDirectory, status: dict[str, Any], links: list[str], findings: Findings) -> None:
     """Compare rows and checkpoints with those that the status of a run that has ended names."""
+    try:
+        run.check_manifest(status)
+    except UserError as error:
+        findings.damage.append(without_path(run, error))
     finished = status["status"] == "finished"
     if (finished or "link" in status) and (status.get("link") != links[-1] or status.get("rows") != len(links) - 1):
         findings.damage.append(

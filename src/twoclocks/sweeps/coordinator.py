@@ -21,8 +21,9 @@ from twoclocks.runs.session import CHECKPOINT_SECONDS
 from twoclocks.runs.size import size_of
 from twoclocks.store.checksums import encode_document
 from twoclocks.store.files import PARTIAL, make_folder, remove, write_atomic
+from twoclocks.store.folders import check_free
 from twoclocks.store.lock import WriterLock
-from twoclocks.store.run_directory import RunDirectory, check_free, now
+from twoclocks.store.run_directory import RunDirectory, now
 from twoclocks.sweeps.cells import DONE, STATES, CellStatus, cell_path, cell_row, cell_status
 from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
 from twoclocks.sweeps.grid import Cell, Plan
