@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twoclocks.core.arguments import OneLineParser, as_overrides, split_settings
+from twoclocks.core.arguments import OneLineParser, as_overrides, check_words, split_settings
 from twoclocks.core.errors import UserError
 
 
@@ -30,6 +30,26 @@ def test_settings_are_what_the_parser_does_not_know() -> None:
 def test_a_setting_without_a_value_is_refused(words: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         split_settings(words, {"--json"})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--" + ".".join("a" * 1200), "1"], "has 1,199 dots"),
+        (["--x=1"] * 10_001, "10,001 arguments: use at most 10,000"),
+        (["x\x1b[31m" * 500], r"'x\\x1b\[31m.* … .*' is not an option"),
+    ],
+)
+def test_endless_arguments_are_one_short_line(words: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        as_overrides(words)
+    assert len(str(caught.value)) < 300 and str(caught.value).isprintable()
+
+
+def test_a_nul_character_is_refused() -> None:
+    check_words(["run", "demo"])
+    with pytest.raises(UserError, match="NUL"):
+        check_words(["run", "a\0b"])
 
 
 def test_overrides_are_arguments_or_a_mapping() -> None:

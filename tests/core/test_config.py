@@ -8,8 +8,9 @@ from typing import Literal
 import pytest
 
 from twoclocks.core.arguments import as_overrides
-from twoclocks.core.config import Settings, build, merge, parse_yaml, setting, to_mapping
+from twoclocks.core.config import Settings, build, merge, setting, to_mapping
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
+from twoclocks.core.yaml_files import parse_yaml
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections import deque
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from twoclocks.core.config import merge, nested, parse_yaml
+from twoclocks.core.config import merge, nested
 from twoclocks.core.errors import UserError
+from twoclocks.core.text import one_line, shortened, show
+from twoclocks.core.yaml_files import parse_yaml
 
 EXIT_BAD_INPUT = 2
+MOST_ARGUMENTS = 10_000
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -26,7 +30,14 @@ class OneLineParser(argparse.ArgumentParser):
         return action
 
     def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_BAD_INPUT, f"twoclocks: {message}; see {self.prog} --help\n")
+        self.exit(EXIT_BAD_INPUT, one_line(f"twoclocks: {message}; see {self.prog} --help") + "\n")
+
+
+def check_words(arguments: Sequence[str]) -> None:
+    """Refuse what no shell can pass, and so no file name can be: a NUL character, which a Python caller may give."""
+    for argument in arguments:
+        if "\0" in argument:
+            raise UserError(f"{show(argument)} has a NUL character; remove it")
 
 
 def split_settings(
@@ -41,9 +52,11 @@ def split_settings(
     """
     settings: dict[str, Any] = {}
     rest: list[str] = []
-    queue = list(arguments)
+    if len(arguments) > MOST_ARGUMENTS:
+        raise UserError(f"{len(arguments):,} arguments: use at most {MOST_ARGUMENTS:,}; write settings to a YAML file")
+    queue = deque(arguments)
     while queue:
-        argument = queue.pop(0)
+        argument = queue.popleft()
         option, equals, text = argument.partition("=")
         if not option.startswith("--") or option == "--" or option in own_options:
             rest.append(argument)
@@ -52,7 +65,7 @@ def split_settings(
         if not equals:
             if not queue or queue[0].startswith("--"):
                 raise UserError(_missing_value(key, own_options))
-            text = queue.pop(0)
+            text = queue.popleft()
         settings = merge(settings, nested({key: parse_yaml(text, source=option)}))
     return settings, rest
 
@@ -62,14 +75,14 @@ def _missing_value(key: str, own_options: set[str] | frozenset[str]) -> str:
     close = get_close_matches(f"--{key}", own_options, n=1, cutoff=0.75)
     if close:
         return f"'--{key}' is not an option; did you mean {close[0]!r}?"
-    return f"{key}: its value is missing; write --{key} VALUE"
+    return f"{shortened(key)}: its value is missing; write --{shortened(key)} VALUE"
 
 
 def unknown_option(argument: str, command: str, own_options: set[str] | frozenset[str] = frozenset()) -> UserError:
     """The error for an argument that a command does not take."""
     close = get_close_matches(argument.partition("=")[0], own_options, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}? See" if close else "see"
-    return UserError(f"{argument!r} is not an option of {command}; {hint} twoclocks {command} --help")
+    return UserError(f"{show(argument)} is not an option of {command}; {hint} twoclocks {command} --help")
 
 
 def as_overrides(overrides: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
@@ -78,5 +91,5 @@ def as_overrides(overrides: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]
         return nested(overrides)
     settings, rest = split_settings(overrides)
     if rest:
-        raise UserError(f"{rest[0]!r} is not an option; settings look like --data.n 512")
+        raise UserError(f"{show(rest[0])} is not an option; settings look like --data.n 512")
     return settings

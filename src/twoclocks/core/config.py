@@ -1,4 +1,4 @@
-"""Strict settings: frozen dataclasses that check themselves, read from YAML, overridden by dotted keys.
+"""Strict settings: frozen dataclasses that check themselves, built from plain mappings, overridden by dotted keys.
 
 A component is its own settings (a rule *is* its length and group size), so there is one place for a value, its help,
 its range and its check. Errors name the field, the value and the fix.
@@ -12,13 +12,14 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.core.registry import Registry
+from twoclocks.core.text import MOST_BITS, shortened, show
 
 S = TypeVar("S")
+MOST_SECTIONS = 16  # parts of a dotted name
 
 
 def setting(
@@ -74,7 +75,7 @@ def _check_limits(value: object, item: Field[Any]) -> None:
     }
     for number in value if isinstance(value, tuple) else (value,):
         if number is not None and not all(passes[name](number, limit) for name, limit in limits.items()):
-            allowed = " and ".join(f"{name.replace('_', ' ')} {limit:g}" for name, limit in limits.items())
+            allowed = " and ".join(f"{name.replace('_', ' ')} {limit:.12g}" for name, limit in limits.items())
             raise SettingError(item.name, number, f"use a number that is {allowed}")
 
 
@@ -94,11 +95,11 @@ def _coerce(value: Any, hint: Any, name: str) -> Any:
         return value
     if origin is dict:
         if not isinstance(value, Mapping):
-            raise SettingError(name, value, f"use a mapping, for example {{KEY: {value}}}")
+            raise SettingError(name, value, f"use a mapping, for example {{KEY: {show(value)}}}")
         return dict(value)
     if origin is tuple:
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise SettingError(name, value, f"use a list, for example [{value}]")
+            raise SettingError(name, value, f"use a list, for example [{show(value)}]")
         return tuple(_coerce(entry, arguments[0], name) for entry in value)
     return _coerce_plain(value, hint, name)
 
@@ -108,11 +109,11 @@ def _coerce_plain(value: Any, hint: Any, name: str) -> Any:
         if abs(value) > sys.float_info.max or value != value:
             raise SettingError(name, value, "use a finite float")
         return float(value)
-    if hint is int and not isinstance(value, bool):
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        if hasattr(value, "__index__"):
-            return int(value)
+    whole = value.is_integer() if isinstance(value, float) else hasattr(value, "__index__")
+    if hint is int and whole and not isinstance(value, bool):
+        if int(value).bit_length() > MOST_BITS:
+            raise SettingError(name, value, f"use an integer of at most {MOST_BITS} bits")
+        return int(value)
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     names = {int: "an integer", float: "a float", bool: "true or false", str: "a string"}
@@ -243,7 +244,10 @@ def nested(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """``{"data.n": 512}`` as ``{"data": {"n": 512}}``; nested keys stay as they are."""
     result: dict[str, Any] = {}
     for key, value in mapping.items():
-        for section in reversed(str(key).split(".")):
+        sections = str(key).split(".")
+        if len(sections) > MOST_SECTIONS:
+            raise UserError(f"{shortened(str(key))}: has {len(sections) - 1:,} dots; settings look like data.n")
+        for section in reversed(sections):
             value = {section: value}
         result = merge(result, value)
     return result
@@ -258,69 +262,3 @@ def flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             result[f"{prefix}{key}"] = value
     return result
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); give a preset name or a YAML file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not a text file; give a preset name or a YAML file") from None
-    value = parse_yaml(text, source=str(path))
-    if not isinstance(value, dict):
-        found = "nothing" if value is None else "a list" if isinstance(value, list) else "one value"
-        raise UserError(f"{path}: holds {found}, not settings; write keys and values such as 'base: demo'")
-    return value
-
-
-def parse_yaml(text: str, source: str) -> Any:
-    """YAML's safe subset with YAML 1.2's numbers: 1e-4 is a float, 020 is 20, 1:30 and dates are strings."""
-    import yaml
-
-    try:
-        return _strict_loader()(text).get_single_data()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or "a character that YAML does not allow"
-        raise UserError(f"{source}:{where} is not valid YAML ({problem}); check quotes and indentation") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{source}: holds a number or a nesting that is too large; check it") from None
-
-
-@cache
-def _strict_loader() -> Any:
-    import re
-
-    import yaml
-
-    class StrictLoader(yaml.SafeLoader):
-        """Refuses repeated keys; reads numbers and booleans as YAML 1.2 does."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(
-                        problem=f"the key {key!r} appears twice", problem_mark=node.start_mark
-                    )
-            return super().construct_mapping(node, deep)
-
-    StrictLoader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    signs_and_digits = list("-+.0123456789")
-    patterns = {
-        "bool": (r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
-        "int": (r"^[-+]?[0-9]+$", signs_and_digits),
-        "float": (
-            r"^[-+]?(?:(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))$|^\.(?:nan|NaN|NAN)$",
-            signs_and_digits,
-        ),
-    }
-    for name, (pattern, first) in patterns.items():
-        StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(pattern), first)
-    StrictLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value, 10))
-    return StrictLoader

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from twoclocks.core.text import one_line, shortened, show
+
 
 class UserError(ValueError):
-    """Something the caller asked for cannot be done; the message says what to change."""
+    """Something the caller asked for cannot be done; the message says what to change.
+
+    The message is one printable line of a readable length, whatever names and values it quotes.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class SettingError(UserError):
@@ -24,7 +32,7 @@ class SettingError(UserError):
         self.field = field
         self.value = value
         self.fix = fix
-        super().__init__(f"{field}: {value!r} {self.problem}; {fix}")
+        super().__init__(f"{shortened(field)}: {show(value)} {self.problem}; {fix}")
 
     def inside(self, section: str) -> SettingError:
         """The same error with the section's name: ``group`` of a rule becomes ``rule.group``."""
@@ -50,4 +58,4 @@ class UnknownNameError(UserError):
         close = get_close_matches(name, self.known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}? " if close else ""
         known_names = f"known: {', '.join(self.known)}" if self.known else "nothing can be set here"
-        super().__init__(f"{kind}: {name!r} is unknown; {hint}{known_names}")
+        super().__init__(f"{shortened(kind)}: {show(name)} is unknown; {hint}{known_names}")

@@ -6,6 +6,8 @@ import contextlib
 import logging
 import sys
 
+from twoclocks.core.text import one_line
+
 
 def log_to_stderr() -> None:
     """Write the log messages of the package to stderr, one line each."""
@@ -19,5 +21,5 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError, ValueError):  # a closed stderr is no reason to stop
-            sys.stderr.write(f"twoclocks: {record.getMessage()}\n")
+            sys.stderr.write(one_line(f"twoclocks: {record.getMessage()}") + "\n")
             sys.stderr.flush()

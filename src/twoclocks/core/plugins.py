@@ -21,9 +21,12 @@ from types import CodeType
 from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.reading import read_file
+from twoclocks.core.text import show
 
 log = logging.getLogger("twoclocks")
 
+MOST_BYTES = 10_000_000  # per file
 _MODULE = "twoclocks_import_"  # how the names of their modules begin
 _imported: dict[Path, str] = {}  # resolved path: SHA-256, of the files that this process imported, in order
 _warned: set[str] = set()  # SHA-256 of stored imports whose other version was mentioned already
@@ -46,13 +49,10 @@ def import_file(path: Path | str, source: str = "--import", sha256: str | None =
     ``source`` is the option or the setting that names the file, for error messages. Another version of the file than
     ``sha256`` is refused. A file counts as the same if its path or its content is the same.
     """
-    file = Path(path).resolve()
     if Path(path).suffix != ".py":
-        raise UserError(f"{source}: {str(path)!r} is not a Python file; give a file name that ends in .py")
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise UserError(f"{source}: {str(path)!r} cannot be read ({error.strerror}); check the path") from None
+        raise UserError(f"{source}: {show(str(path))} is not a Python file; give a file name that ends in .py")
+    data = read_file(path, MOST_BYTES, source)
+    file = Path(path).resolve()
     digest = hashlib.sha256(data).hexdigest()
     used = _imported.get(file, digest)  # a process never imports a second version
     if sha256 is not None and sha256 != used:

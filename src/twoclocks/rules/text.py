@@ -16,6 +16,7 @@ import numpy.typing as npt
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.lazy import torch
+from twoclocks.core.reading import read_file
 from twoclocks.core.rows import Keys, row_keys
 from twoclocks.rules.base import RULES, Array, Rule, in_range
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 ALPHABET = " abcdefghijklmnopqrstuvwxyz"
+MOST_BYTES = 1 << 30  # of a text file; text8 has 10^8
 BUILT_IN = "pydoc"  # the language reference that is part of every Python installation
 
 
@@ -95,10 +97,11 @@ def clean_text(path: str) -> str:
 
         text = " ".join(topics[name] for name in sorted(topics))
     else:
+        fix = "give a text file"
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"rule.path: {path!r} cannot be read as text ({error}); give a text file") from None
+            text = read_file(path, MOST_BYTES, "rule.path", fix).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"rule.path: {path!r} cannot be read as text ({error}); {fix}") from None
     return re.sub("[^a-z]+", " ", text.lower()).strip()
 
 

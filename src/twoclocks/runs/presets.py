@@ -6,11 +6,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from twoclocks.core.config import merge, read_yaml
+from twoclocks.core.config import merge
 from twoclocks.core.errors import SettingError, UnknownNameError
 from twoclocks.core.plugins import import_files
+from twoclocks.core.yaml_files import read_yaml
 
 DEFAULT_PRESET = "demo"
+MOST_BASES = 16  # files that name each other as base; more are a circle, whose paths may all look different
 
 
 def preset_names() -> list[str]:
@@ -30,7 +32,7 @@ def read_preset(name: str, beside: Path = Path(), below: tuple[Path, ...] = ()) 
         path = beside / name
     else:
         raise UnknownNameError("preset", name, preset_names())
-    if path in below:
+    if path in below or len(below) >= MOST_BASES:
         raise SettingError("base", name, "the files name each other in a circle; remove one base")
     mapping = read_yaml(path)
     import_files(mapping.pop("imports", None), path.parent)

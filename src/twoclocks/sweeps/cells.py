@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +12,7 @@ from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.runs.columns import SUMMARY
 from twoclocks.runs.load import RunReading
+from twoclocks.store.files import opened
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import RunDirectory
 from twoclocks.sweeps.grid import Cell
@@ -51,12 +53,11 @@ def cell_status(path: Path) -> CellStatus:
 def last_step(path: Path) -> int:
     """The step of the last evaluation, from the end of a file that may still be written."""
     try:
-        with (path / "timings.jsonl").open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - 1024))
-            lines = stream.read().split(b"\n")
+        with opened(path / "timings.jsonl", os.O_RDONLY) as descriptor:
+            lines = os.pread(descriptor, 1024, max(0, os.fstat(descriptor).st_size - 1024)).split(b"\n")
         return int(json.loads(lines[-2])["step"])
-    except (OSError, ValueError, IndexError, KeyError):
-        return 0
+    except (OSError, ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError):
+        return 0  # it is only shown: whatever is wrong there, verify names it
 
 
 def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from twoclocks.core.arguments import as_overrides
-from twoclocks.core.config import Settings, build, flat, merge, nested, read_yaml, setting
+from twoclocks.core.config import Settings, build, flat, merge, nested, setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.plugins import import_files
+from twoclocks.core.yaml_files import read_yaml
 from twoclocks.runs.presets import DEFAULT_PRESET, read_preset
 from twoclocks.runs.settings import RunSettings, build_settings, check_name
 
@@ -71,7 +73,7 @@ class Plan:
 def read_plan(path: Path | str, overrides: Sequence[str] | Mapping[str, Any] = ()) -> Plan:
     """Read a sweep file; overrides such as ``--data.n 512`` change settings that all cells share."""
     path = Path(path)
-    if not path.is_file():
+    if not is_file(path):
         raise UserError(
             f"{path}: does not exist or is not a file; give the YAML file of a sweep, with base, grid and seeds"
         )
@@ -83,14 +85,7 @@ def read_plan(path: Path | str, overrides: Sequence[str] | Mapping[str, Any] = (
 
 def make_plan(chosen: SweepSettings, folder: Path = Path(), change: Mapping[str, Any] | None = None) -> Plan:
     """Expand the settings of a sweep to its cells; ``folder`` is where ``base`` is searched for as a file."""
-    axes = {key: axis_values(key, value) for key, value in (chosen.grid or {}).items()}
-    for section, value in (chosen.seeds or {}).items():
-        if f"{section}.seed" in axes:
-            raise SettingError(f"seeds.{section}", value, f"{section}.seed is an axis of the grid already; remove one")
-        axes[f"{section}.seed"] = seed_values(section, value)
-    count = math.prod(len(found) for found in axes.values())
-    if count > MOST:
-        raise SettingError("grid", f"{count:,} cells", f"use at most {MOST:,}")
+    axes = all_axes(chosen.grid or {}, chosen.seeds or {})
     check_once(axes, chosen.set or {}, change or {})
     # One thread per cell: several cells share the machine, and rounding must not depend on how many.
     base = merge(read_preset(chosen.base, folder), {"name": chosen.name, "description": chosen.description})
@@ -111,14 +106,43 @@ def make_plan(chosen: SweepSettings, folder: Path = Path(), change: Mapping[str,
     return Plan(chosen.name, chosen.description, tuple(cells.values()))
 
 
+def is_file(path: Path) -> bool:
+    """Whether a path names a file; a name that no file can have does not."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def all_axes(grid: Mapping[str, Any], seeds: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The values of every axis, by dotted name; they are counted one by one, so too many are never listed."""
+    axes: dict[str, list[Any]] = {}
+    count = 1
+
+    def add(key: str, values: list[Any]) -> None:
+        nonlocal count
+        axes[key], count = values, count * len(values)
+        if count > MOST:
+            raise SettingError("grid", f"{count:,} cells or more", f"use at most {MOST:,}")
+
+    for key, value in grid.items():
+        add(str(key), axis_values(str(key), value))
+    for section, value in seeds.items():
+        if f"{section}.seed" in axes:
+            raise SettingError(f"seeds.{section}", value, f"{section}.seed is an axis of the grid already; remove one")
+        add(f"{section}.seed", seed_values(section, value))
+    return axes
+
+
 def check_once(axes: Mapping[str, Any], shared: Mapping[str, Any], change: Mapping[str, Any]) -> None:
     """Raise SettingError if a setting is given twice, for example shared and as an axis."""
     for key, value in {**flat(nested(shared)), **flat(change)}.items():
         if key in axes:
             raise SettingError(key, value, "it is an axis of the grid, where cells differ; remove one of the two")
-    for key, other in itertools.permutations(axes, 2):
-        if other.startswith(f"{key}."):
-            raise SettingError(f"grid.{other}", axes[other], f"it is part of the axis {key}; remove one of the two")
+    for other, values in axes.items():
+        for key in itertools.accumulate(other.split(".")[:-1], lambda above, name: f"{above}.{name}"):
+            if key in axes:
+                raise SettingError(f"grid.{other}", values, f"it is part of the axis {key}; remove one of the two")
     for place in (axes, shared, change):
         for label in {"name", "description"} & set(place):
             raise SettingError(
@@ -150,22 +174,37 @@ def range_values(key: str, given: Mapping[str, Any]) -> list[Any]:
         raise SettingError(
             f"grid.{key}", dict(given), "use from ≤ to, and step above 0 or count, with spacing for count"
         )
-    integers = isinstance(first, int) and isinstance(last, int)
-    if "count" not in given:
-        if "step" not in given and not integers:
-            raise SettingError(f"grid.{key}", dict(given), "add step, or count and spacing")
-        step = given.get("step", 1)
-        steps = int((last - first) / step + 1e-9)
-        if steps >= MOST:
-            raise SettingError(f"grid.{key}", dict(given), f"these are {steps + 1:,} values; use at most {MOST:,}")
-        found = [first + step * i for i in range(steps + 1)]
-        return [float(f"{x:.12g}") if isinstance(x, float) else x for x in found]
-    count, spacing = given["count"], given.get("spacing", "linear")
+    try:
+        found = counted_values(key, given) if "count" in given else stepped_values(key, given)
+    except OverflowError:
+        found = [math.inf]
+    if not all(is_number(x) for x in found):
+        raise SettingError(f"grid.{key}", dict(given), "its values are too large; use smaller numbers")
+    return found
+
+
+def stepped_values(key: str, given: Mapping[str, Any]) -> list[Any]:
+    """The values of a range that goes on by ``step``, by default 1."""
+    first, last, step = given["from"], given["to"], given.get("step", 1)
+    if "step" not in given and not (isinstance(first, int) and isinstance(last, int)):
+        raise SettingError(f"grid.{key}", dict(given), "add step, or count and spacing")
+    exact = all(isinstance(x, int) for x in (first, last, step))
+    steps = (last - first) // step if exact else (last - first) / step + 1e-9
+    if not steps < MOST:
+        raise SettingError(f"grid.{key}", dict(given), f"these are too many values; use at most {MOST:,}")
+    found = [first + step * i for i in range(int(steps) + 1)]
+    return [float(f"{x:.12g}") if isinstance(x, float) else x for x in found]
+
+
+def counted_values(key: str, given: Mapping[str, Any]) -> list[Any]:
+    """The values of a range with a ``count``, evenly spaced or evenly spaced in the logarithm."""
+    first, last, count, spacing = given["from"], given["to"], given["count"], given.get("spacing", "linear")
     countable = isinstance(count, int) and 2 <= count <= MOST
     if not countable or spacing not in ("linear", "log") or (spacing == "log" and first <= 0):
         raise SettingError(
             f"grid.{key}", dict(given), "use count of at least 2, and spacing linear, or log with from > 0"
         )
+    integers = isinstance(first, int) and isinstance(last, int)
     places = [i / (count - 1) for i in range(count)]
     found = [first + (last - first) * x if spacing == "linear" else first * (last / first) ** x for x in places]
     return list(dict.fromkeys(round(x) if integers else float(f"{x:.12g}") for x in found))
@@ -173,7 +212,11 @@ def range_values(key: str, given: Mapping[str, Any]) -> list[Any]:
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite integer or float."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and -sys.float_info.max <= value <= sys.float_info.max
+    )
 
 
 def seed_values(section: str, given: Any) -> list[int]:
