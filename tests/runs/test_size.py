@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ from twoclocks.runs import Run, load_settings, run
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.size import size_of
 from twoclocks.store import verify_tree
-from twoclocks.training.schedule import thinned
+from twoclocks.training.schedule import log_spaced, thinned
 
 
 @pytest.mark.parametrize("kind", ["tiny_dit", "tiny_gpt"])
@@ -69,6 +72,19 @@ def test_a_disk_that_is_too_small_for_kept_weights_is_named_before_training(
     with pytest.raises(UserError, match=r"evaluation\.keep_weights"):
         run(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_thinned_schedules_are_the_nearest_steps_in_short_time() -> None:
+    generator = random.Random(0)
+    for _ in range(300):
+        schedule = tuple(sorted(generator.sample(range(generator.choice([30, 3000])), generator.randrange(2, 25))))
+        count = generator.randrange(1, len(schedule))
+        wanted = log_spaced(max(schedule[0], 1), schedule[-1], count)
+        nearest = {min(schedule, key=lambda step, want=want: abs(math.log(max(step, 1) / want))) for want in wanted}
+        assert thinned(schedule, count) == tuple(sorted(nearest))
+    begin = time.process_time()
+    assert len(thinned(range(10**6), 10**5)) > 10**4
+    assert time.process_time() - begin < 10  # hours, where every step is compared with every other
 
 
 def test_thinned_schedules_are_even_in_the_logarithm() -> None:

@@ -31,6 +31,7 @@ from twoclocks.store.checksums import DamagedError
 from twoclocks.store.folders import DERIVED
 
 ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
+MOST_ROWS = 10**7  # of test strings
 # What may differ between twins: data, initial weights, and how fast they were computed.
 DATA = {"data.part", "data.seed"}
 VARIES_BETWEEN_TWINS = DATA | machine_settings(RunSettings) | {"training.seed"}
@@ -75,8 +76,8 @@ def compare_subjects(
 ) -> TwinsInfo:
     """Compare any two subjects, such as oracles in place of models."""
     check_twins(a.settings, b.settings)
-    if rows < 2:
-        raise SettingError("rows", rows, "use at least 2 strings")
+    if not 2 <= rows <= MOST_ROWS:
+        raise SettingError("rows", rows, f"use at least 2 strings and at most {MOST_ROWS:,}")
     notes: list[str] = []
     samples, clocks, settings = sample_measurements(a, b, notes), (a.clocks, b.clocks), a.settings
     steps = np.array(list(samples), dtype=np.int64)

@@ -61,6 +61,10 @@ class Encoding(Settings):
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
         """Convert network output to the nearest symbols, with the distance to them."""
 
+    def score_bytes(self, rule: Arrays) -> int:
+        """Memory per sample of what ``decode`` computes for every symbol of every entry."""
+        return 0
+
     def unit(self, rule: Arrays) -> float:
         """Half the smallest distance between the codes of two symbols, the unit of noise and distances: 1 for ±1."""
         return 1.0
@@ -99,6 +103,9 @@ class ImageEncoding(Encoding):
         codes = self.codes(rule.symbols).float().to(symbols.device)
         pixels = codes[symbols.flatten(1).long()]  # (n, entries, channels)
         return pixels.transpose(1, 2).reshape(len(symbols), *self.shape(rule))
+
+    def score_bytes(self, rule: Arrays) -> int:
+        return 8 * math.prod(rule.shape) * rule.symbols
 
     def unit(self, rule: Arrays) -> float:
         codes = self.codes(rule.symbols)
@@ -150,7 +157,14 @@ class SignImage(ScalarImage):
 class OneHotImage(ImageEncoding):
     """One channel per symbol: 1 where the entry is that symbol, 0 elsewhere."""
 
+    most_symbols: ClassVar[int] = 4096  # its table of codes is the square of that
+
     zero_mean: bool = setting(False, "subtract 1/symbols, so that the channels of a pixel sum to zero")
+
+    def check_rule(self, rule: Arrays) -> None:
+        if rule.symbols > self.most_symbols:
+            fix = f"the rule has {rule.symbols:,} symbols, and each would be a channel; use scalar, or fewer symbols"
+            raise SettingError("name", "one_hot", fix)
 
     def codes(self, symbols: int) -> Tensor:
         return torch.eye(symbols, dtype=torch.float64) - (1 / symbols if self.zero_mean else 0)

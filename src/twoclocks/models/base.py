@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
+
+MOST_WIDTH, MOST_DEPTH = 1 << 20, 256  # on any machine: even to count its weights, a network is built block by block
 
 
 class FusedForm(Protocol):
@@ -72,6 +75,10 @@ class ModelSettings(Settings):
     def title(self) -> str:
         """The network in words, such as ``DiT 64×3`` for width and depth."""
 
+    def activations(self, shape: tuple[int, ...], symbols: int) -> int:
+        """Numbers per sample that the backward pass keeps, roughly and rather too few; 0: unknown."""
+        return 0
+
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise SettingError where there is no such network for samples of this shape."""
 
@@ -89,9 +96,9 @@ class TransformerSettings(ModelSettings):
     written: ClassVar[str]  # as people write its name
 
     size: str = setting("mini", "published size; width, depth and heads override it")
-    width: int | None = setting(None, "features per token", at_least=1)
-    depth: int | None = setting(None, "number of blocks", at_least=1)
-    heads: int | None = setting(None, "attention heads", at_least=1)
+    width: int | None = setting(None, "features per token", at_least=1, at_most=MOST_WIDTH)
+    depth: int | None = setting(None, "number of blocks", at_least=1, at_most=MOST_DEPTH)
+    heads: int | None = setting(None, "attention heads", at_least=1, at_most=MOST_WIDTH)
 
     def check(self) -> None:
         if self.size not in self.sizes:
@@ -105,6 +112,11 @@ class TransformerSettings(ModelSettings):
         """(width, depth, heads) after the overrides."""
         width, depth, heads = self.sizes[self.size]
         return self.width or width, self.depth or depth, self.heads or heads
+
+    def activations(self, shape: tuple[int, ...], symbols: int) -> int:
+        """Per token and block: normed inputs, queries, keys, values, attention, and twice the wide layer of the MLP."""
+        width, depth, _ = self.dimensions
+        return 12 * width * depth * math.prod(shape[-2:])
 
     @property
     def title(self) -> str:

@@ -36,7 +36,7 @@ class DiTSettings(TransformerSettings):
     written: ClassVar[str] = "DiT"
     task: ClassVar[str] = "denoise images"
     example: ClassVar[tuple[tuple[int, ...], int]] = ((1, 6, 6), 2)
-    frequencies: int = setting(256, "Fourier features of the noise level", at_least=2)
+    frequencies: int = setting(256, "Fourier features of the noise level", at_least=2, at_most=1 << 16)
 
     def check(self) -> None:
         super().check()

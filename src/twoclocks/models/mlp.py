@@ -35,6 +35,9 @@ class MLPSettings(ModelSettings):
         if self.width % 2:
             raise SettingError("width", self.width, f"units start in pairs of opposite sign; use {self.width + 1}")
 
+    def activations(self, shape: tuple[int, ...], symbols: int) -> int:
+        return self.width
+
     @property
     def title(self) -> str:
         return f"MLP {self.width} ({'NTK' if self.limit == 'ntk' else 'mean-field'})"

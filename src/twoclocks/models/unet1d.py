@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.models.base import MODELS, ModelSettings, Network, in_float32
+from twoclocks.models.base import MODELS, MOST_WIDTH, ModelSettings, Network, in_float32
 from twoclocks.models.noise_features import FEATURES, noise_features
 
 
@@ -28,9 +28,9 @@ class UNet1dSettings(ModelSettings):
     task: ClassVar[str] = "restore tokens"
     example: ClassVar[tuple[tuple[int, ...], int]] = ((8,), 16)
 
-    width: int = setting(512, "channels at every level", at_least=1)
-    branching: int = setting(2, "filter and stride s: how many neighbours become one", at_least=2)
-    depth: int | None = setting(None, "levels of the encoder; until one position is left", at_least=1)
+    width: int = setting(512, "channels at every level", at_least=1, at_most=MOST_WIDTH)
+    branching: int = setting(2, "filter and stride s: how many neighbours become one", at_least=2, at_most=1 << 16)
+    depth: int | None = setting(None, "levels of the encoder; until one position is left", at_least=1, at_most=64)
     told_noise: bool = setting(True, "whether the network reads the noise level beside the tokens")
 
     def levels(self, length: int) -> int:
@@ -52,6 +52,10 @@ class UNet1dSettings(ModelSettings):
                 f"strings of {length} symbols are no power of it; use one that is, or set depth so that it divides them"
             )
             raise SettingError("branching", self.branching, fix)
+
+    def activations(self, shape: tuple[int, ...], symbols: int) -> int:
+        """The one-hot input, and per position the embedding and what comes back up; levels below add a fraction."""
+        return math.prod(shape) * (symbols + 3 * self.width)
 
     @property
     def title(self) -> str:

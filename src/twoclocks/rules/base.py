@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.integer[Any]]
 MOST_LISTED = 1 << 18  # largest valid set that may be listed
+MOST_ENTRIES = 1 << 16  # of one sample; the counts of larger rules take seconds to compute, their models terabytes
 MOST_TRIED = 1 << 20  # most arrays of symbols that may be checked one by one to list the valid ones
 
 
@@ -71,6 +72,10 @@ class Rule(Settings):
     def support(self) -> int:
         """Number of arrays that ``draw`` can return: the valid set, unless the generator is known to miss some."""
         return self.count()
+
+    def table_bytes(self) -> int:
+        """Memory of the tables that ``draw`` and ``parts_valid`` need, where it may be large."""
+        return 0
 
     def log_partition(self, logits: Tensor) -> Tensor | None:
         """Log partition function, log Σ over valid x of exp Σ_i logits[:, i, x_i]: (n,), differentiable.

@@ -15,7 +15,7 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.core.lazy import torch
 from twoclocks.rules.automaton import log_state_weights
-from twoclocks.rules.base import RULES, Array, Rule, all_strings, are_symbols
+from twoclocks.rules.base import MOST_ENTRIES, RULES, Array, Rule, all_strings, are_symbols
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,7 +111,7 @@ class ExactK(Counted):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple({"length": 36, "k": k} for k in (18, 6, 9, 12))
-    length: int = setting(help="number of bits D", at_least=1)
+    length: int = setting(help="number of bits D", at_least=1, at_most=MOST_ENTRIES)
     k: int = setting(help="how many of them are one", at_least=0)
 
     def check(self) -> None:
@@ -134,7 +134,7 @@ class ExactK(Counted):
 class CountedGrid(Counted):
     """Base class of rules on the number of ones in the rows of a square grid."""
 
-    side: int = setting(help="rows and columns of the grid", at_least=1, at_most=1024)
+    side: int = setting(help="rows and columns of the grid", at_least=1, at_most=math.isqrt(MOST_ENTRIES))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twoclocks.core.config import setting
-from twoclocks.rules.base import RULES, Array, Rule, are_symbols
+from twoclocks.rules.base import MOST_ENTRIES, RULES, Array, Rule, are_symbols
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,7 +28,7 @@ class Free(Rule):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 4, "alphabet": 16},)
-    length: int = setting(1, "number of entries", at_least=1)
+    length: int = setting(1, "number of entries", at_least=1, at_most=MOST_ENTRIES)
     alphabet: int = setting(help="number of different symbols", at_least=2, at_most=1 << 20)
 
     @property

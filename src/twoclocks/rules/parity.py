@@ -12,7 +12,7 @@ import numpy as np
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.rules.automaton import log_state_weights
-from twoclocks.rules.base import RULES, Array, Rule, are_symbols
+from twoclocks.rules.base import MOST_ENTRIES, RULES, Array, Rule, are_symbols
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,7 +29,7 @@ class Parity(Rule):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple({"length": 36, "group": g} for g in (3, 2, 6, 36))
-    length: int = setting(help="number of bits D", at_least=1)
+    length: int = setting(help="number of bits D", at_least=1, at_most=MOST_ENTRIES)
     group: int = setting(help="bits per group G; must divide the length", at_least=1)
 
     def check(self) -> None:

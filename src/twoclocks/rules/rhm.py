@@ -18,12 +18,12 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.lazy import torch
 from twoclocks.core.seeds import numpy_stream
-from twoclocks.rules.base import RULES, Array, Rule
+from twoclocks.rules.base import MOST_ENTRIES, RULES, Array, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-LONGEST = 1 << 16  # symbols per string
+MOST_SYMBOLS = 1 << 20  # of a vocabulary, and most synonyms
 
 
 @RULES.register("rhm")
@@ -43,24 +43,24 @@ class RandomHierarchy(Rule):
     uniform_parts: ClassVar[bool] = False  # some symbols occur in more productions of the level above than others
 
     depth: int = setting(help="number of levels L of productions", at_least=1, at_most=16)
-    branching: int = setting(help="children per node s; a string has s^L symbols", at_least=2)
-    vocabulary: int = setting(help="number of symbols v per level", at_least=2)
-    synonyms: int = setting(help="productions m per symbol", at_least=1)
+    branching: int = setting(help="children per node s; a string has s^L symbols", at_least=2, at_most=MOST_ENTRIES)
+    vocabulary: int = setting(help="number of symbols v per level", at_least=2, at_most=MOST_SYMBOLS)
+    synonyms: int = setting(help="productions m per symbol", at_least=1, at_most=MOST_SYMBOLS)
     rule_seed: int = setting(0, "seed of the grammar; data.seed draws the strings")
 
     def check(self) -> None:
-        if self.branching**self.depth > LONGEST:
+        if self.branching**self.depth > MOST_ENTRIES:
             leaves = f"{self.branching}^{self.depth}"
-            fix = f"strings would have {leaves} symbols; use a smaller tree, of {LONGEST:,} leaves at most"
+            fix = f"strings would have {leaves} symbols; use a smaller tree, of {MOST_ENTRIES:,} leaves at most"
             raise SettingError("depth", self.depth, fix)
-        most = self.vocabulary ** (self.branching - 1)
-        if self.synonyms > most:
-            strings = f"{self.vocabulary} symbols have {self.vocabulary}^{self.branching} strings of {self.branching}"
-            raise SettingError("synonyms", self.synonyms, f"{strings}, that is {most} for each; use 1 to {most}")
         if self.vocabulary**self.branching >= 1 << 62:
             raise SettingError(
                 "vocabulary", self.vocabulary, f"{self.vocabulary}^{self.branching} strings are too many; use fewer"
             )
+        most = self.vocabulary ** (self.branching - 1)
+        if self.synonyms > most:
+            strings = f"{self.vocabulary} symbols have {self.vocabulary}^{self.branching} strings of {self.branching}"
+            raise SettingError("synonyms", self.synonyms, f"{strings}, that is {most} for each; use 1 to {most}")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -80,6 +80,9 @@ class RandomHierarchy(Rule):
             codes = rng.choice(strings, size=(self.vocabulary, self.synonyms), replace=False)
             tables.append(torch.from_numpy(codes[..., None] // self.place_values.numpy() % self.vocabulary))
         return tuple(tables)
+
+    def table_bytes(self) -> int:
+        return 8 * self.depth * self.vocabulary * self.synonyms * self.branching
 
     @cached_property
     def place_values(self) -> Tensor:

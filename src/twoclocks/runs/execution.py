@@ -14,6 +14,7 @@ from twoclocks.core.errors import SettingError, UnavailableError, UserError
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.fork import check_fork, copy_run, differences, fork_path, in_words, settings_of
 from twoclocks.runs.load import Run, load_run
+from twoclocks.runs.memory import check_memory
 from twoclocks.runs.session import CHECKPOINT_SECONDS, Observer, Session
 from twoclocks.runs.settings import RunSettings
 from twoclocks.runs.size import size_of
@@ -51,6 +52,7 @@ def run(
     with StopRequest() as stop, named_memory_errors(), threads_restored():
         with stop.at_once():  # nothing is written yet
             check_device(settings.training.device)
+            check_memory(settings)
             experiment = Experiment(settings)
             experiment.dry_run()
         check_space(settings, directory.path)

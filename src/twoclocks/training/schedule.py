@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -31,8 +32,12 @@ def thinned(schedule: Sequence[int], count: int) -> tuple[int, ...]:
         return tuple(schedule)
     if count == 0:
         return ()
-    wanted = log_spaced(max(schedule[0], 1), schedule[-1], count)
-    return tuple(sorted({min(schedule, key=lambda step: abs(math.log(max(step, 1) / want))) for want in wanted}))
+    found = set()
+    for want in log_spaced(max(schedule[0], 1), schedule[-1], count):
+        place = bisect_left(schedule, want)
+        near = schedule[max(0, place - 2) : place + 1]  # steps 0 and 1 are equally near
+        found.add(min(near, key=lambda step: abs(math.log(max(step, 1) / want))))
+    return tuple(sorted(found))
 
 
 def check_schedule(schedule: Sequence[int], steps: int, at_least: int = 1) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ class Basin(View):
     points: int = setting(40, "points on a line, evenly spaced", at_least=5, at_most=10**4)
     begin: float = setting(-0.5, "where lines begin; 0 is the training sample", at_most=0)
     end: float = setting(1.5, "where lines end; 1 is the neighbour", at_least=1)
-    resamples: int = setting(400, "bootstrap samples of the anchors", at_least=10)
+    resamples: int = setting(400, "bootstrap samples of the anchors", at_least=10, at_most=10**6)
 
     def check(self) -> None:
         if not self.sigmas:

@@ -173,7 +173,9 @@ class Productions(View):
 
     reads: ClassVar[Reads] = "samples"
     only_new: bool = setting(False, "count only valid strings that are not copies of training samples")
-    sets: int = setting(200, "sets of true samples from which the noise of covariances is estimated", at_least=200)
+    sets: int = setting(
+        200, "sets of true samples from which the noise of covariances is estimated", at_least=200, at_most=10**5
+    )
 
     def refusal(self, settings: RunSettings) -> str | None:
         rule = settings.rule
