@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks import __version__, commands
-from twoclocks.core.arguments import EXIT_BAD_INPUT, OneLineParser, split_settings, unknown_option
+from twoclocks.core.arguments import EXIT_BAD_INPUT, OneLineParser, check_words, split_settings, unknown_option
 from twoclocks.core.errors import UserError
 from twoclocks.core.logging import log_to_stderr
+from twoclocks.core.output import guarded_output
+from twoclocks.core.text import one_line, show
 
 EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 3, 4, 5, 130
 SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
@@ -25,22 +27,43 @@ _Add = Callable[..., OneLineParser]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of the command ``twoclocks``; returns the exit code."""
-    parser, subparsers = make_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
+    with guarded_output() as output:
+        try:
+            code = _answer(given)
+        except SystemExit:  # of the parser, after --help or wrong usage
+            output.flush()
+            if output.lost is None:
+                raise
+            code = 0
+        output.flush()
+        if output.lost is None:
+            return code
+        _report(f"standard output: {output.lost.strerror}; what was computed is stored, but not all of it was printed")
+        return code or EXIT_DISK
+
+
+def _answer(given: list[str]) -> int:
+    """Parse and run a command; errors that the user can correct become one line and an exit code."""
+    parser, subparsers = make_parser()
     if not given:
         parser.print_help()
         return 0
     log_to_stderr()
     try:
+        check_words(given)
         return _call(_parse(parser, subparsers, given))
     except KeyboardInterrupt:
-        print("twoclocks: interrupted; what was evaluated so far is stored", file=sys.stderr)
+        _report("interrupted; what was evaluated so far is stored")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        return 0
-    except (UserError, OSError) as error:
-        print(f"twoclocks: {_describe(error)}", file=sys.stderr)
+    except (UserError, OSError, MemoryError) as error:
+        _report(_describe(error))
         return _exit_code(error)
+
+
+def _report(message: str) -> None:
+    """Print one line about the command itself to stderr."""
+    print(one_line(f"twoclocks: {message}"), file=sys.stderr)
 
 
 def _call(arguments: argparse.Namespace) -> int:
@@ -55,7 +78,7 @@ def _call(arguments: argparse.Namespace) -> int:
     try:
         return arguments.call(arguments) or 0
     except StoppedError as error:
-        print(f"twoclocks: {error}; everything is stored, the same command continues", file=sys.stderr)
+        _report(f"{error}; everything is stored, the same command continues")
         return EXIT_STOPPED
 
 
@@ -71,7 +94,9 @@ def _exit_code(error: Exception) -> int:
 
 
 def _describe(error: Exception) -> str:
-    """An error as one line; one of the operating system with the file it is about."""
+    """An error in words; one of the operating system with the file it is about."""
+    if isinstance(error, MemoryError):
+        return "memory: this machine has too little for the command; use smaller settings or fewer runs at a time"
     if isinstance(error, UserError) or not isinstance(error, OSError):
         return str(error)
     where = error.filename if error.filename is not None else "disk"
@@ -95,7 +120,7 @@ def _parse(parser: OneLineParser, subparsers: dict[str, OneLineParser], argument
         settings, rest = split_settings(rest, own)
     found, unknown = parser.parse_known_args([command, *rest])
     if unknown and takes_settings:
-        raise UserError(f"{unknown[0]!r} is not an option; settings look like --data.n 512")
+        raise UserError(f"{show(unknown[0])} is not an option; settings look like --data.n 512")
     if unknown:
         raise unknown_option(unknown[0], command, own)
     found.overrides = settings

@@ -24,7 +24,7 @@ log = logging.getLogger("twoclocks")
 
 def demo_command(arguments: argparse.Namespace) -> None:
     from twoclocks.dissection import dissect_run
-    from twoclocks.report.console import show_clocks, watch, watch_measurements
+    from twoclocks.report.console import show_clocks, show_lines, watch, watch_measurements
     from twoclocks.report.page import write_report
     from twoclocks.report.places import check_owner
     from twoclocks.report.summary import summarise
@@ -54,11 +54,11 @@ def demo_command(arguments: argparse.Namespace) -> None:
         print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
     else:
         show_clocks(runs)
-        print(f"Report: {page}")
+        show_lines(f"Report: {page}")
 
 
 def run_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.report.console import show_clocks, watch
+    from twoclocks.report.console import show_clocks, show_lines, watch
     from twoclocks.report.summary import summarise
     from twoclocks.runs import load_settings, run
 
@@ -71,12 +71,12 @@ def run_command(arguments: argparse.Namespace) -> None:
     else:
         show_clocks([done])
         if "stopped_at" in done.status:
-            print(f"Stopped at step {done.status['stopped_at']:,}: {done.status['reason']}")
-        print(f"Run: {done.path}")
+            show_lines(f"Stopped at step {done.status['stopped_at']:,}: {done.status['reason']}")
+        show_lines(f"Run: {done.path}")
 
 
 def sweep_command(arguments: argparse.Namespace) -> int:
-    from twoclocks.report.console import show_rows, watch_sweep
+    from twoclocks.report.console import show_lines, show_rows, watch_sweep
     from twoclocks.sweeps import Sweep, executor_of, read_plan, run_sweep
 
     executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
@@ -98,7 +98,7 @@ def sweep_command(arguments: argparse.Namespace) -> int:
         print(json.dumps(sweep.status(), indent=2))
     else:
         show_rows(sweep.lines())
-        print(sweep.summary())
+        show_lines(sweep.summary())
     return EXIT_FAILED if sweep.counts()["failed"] else 0
 
 
@@ -139,7 +139,7 @@ def readable_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def clocks_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.report.console import show_clocks, show_rows
+    from twoclocks.report.console import show_clocks, show_lines, show_rows
     from twoclocks.report.summary import control_rows, onset_rows, summarise
 
     if arguments.json:
@@ -149,33 +149,33 @@ def clocks_command(arguments: argparse.Namespace) -> None:
     table = load_runs(arguments.runs, onset_rows)
     runs = [run for run, _ in table]
     show_clocks(runs)
-    print("\nAll onsets")
+    show_lines("", "All onsets")
     rows = [row for _, rows in table for row in rows]
     definitions = {(row["onset"], row.pop("definition")): row.pop("status") for row in rows}  # the same for most runs
     show_rows(rows)
     for onset, definition in definitions:
-        print(f"{onset}: {definition}")
+        show_lines(f"{onset}: {definition}")
     if arguments.controls:
-        print("\nWhat models of local statistics of the training set would score")
+        show_lines("", "What models of local statistics of the training set would score")
         show_rows([row for run in runs for row in control_rows(run)])
 
 
 def fit_command(arguments: argparse.Namespace) -> None:
     from twoclocks.analysis.laws import fit_runs
-    from twoclocks.report.console import show_rows
+    from twoclocks.report.console import show_lines, show_rows
     from twoclocks.report.laws import law_rows
 
     laws = fit_runs(readable_runs(arguments.runs), arguments.clock, arguments.threshold)
     if arguments.json:
         print(json.dumps(laws.as_json(), indent=2))
         return
-    print(f"{arguments.clock} = a·N^α over {laws.pooled.points} runs: {laws.pooled.definition}")
+    show_lines(f"{arguments.clock} = a·N^α over {laws.pooled.points} runs: {laws.pooled.definition}")
     show_rows(law_rows(laws))
-    print(f"Steps or samples seen: {laws.collapse}")
+    show_lines(f"Steps or samples seen: {laws.collapse}")
     for reason in laws.left_out:
-        print(f"Left out: {reason}")
+        show_lines(f"Left out: {reason}")
     for label, split in laws.seeds.items():
-        print(f"Spread over crossed seeds, {label}: {split}")
+        show_lines(f"Spread over crossed seeds, {label}: {split}")
 
 
 def forecast_command(arguments: argparse.Namespace) -> None:
@@ -205,7 +205,7 @@ def forecast_command(arguments: argparse.Namespace) -> None:
 
 def dissect_command(arguments: argparse.Namespace) -> None:
     from twoclocks.dissection.execution import choose_views, dissect_run
-    from twoclocks.report.console import watch_measurements
+    from twoclocks.report.console import show_lines, watch_measurements
     from twoclocks.report.page import write_report
     from twoclocks.report.places import check_owner, page_beside
     from twoclocks.runs import load_run
@@ -226,17 +226,17 @@ def dissect_command(arguments: argparse.Namespace) -> None:
         print(json.dumps({"run": str(run.path), **found.as_json(), "report": str(page)}, indent=2, allow_nan=False))
         return
     for name, info in found.infos.items():
-        print(f"\n{name}")
+        show_lines("", f"{name}")
         for sentence in info.sentences():
-            print(f"  {sentence}")
+            show_lines(f"  {sentence}")
     for name, reason in found.refused.items():
-        print(f"\n{name}: does not apply: {reason}")
-    print(f"\n{found.measured:,} new measurements, {found.known:,} from earlier. Page: {page}")
+        show_lines("", f"{name}: does not apply: {reason}")
+    show_lines("", f"{found.measured:,} new measurements, {found.known:,} from earlier. Page: {page}")
 
 
 def twins_command(arguments: argparse.Namespace) -> None:
     from twoclocks.analysis.twins import compare_twins
-    from twoclocks.report.console import watch_measurements
+    from twoclocks.report.console import show_lines, watch_measurements
     from twoclocks.report.page import write_report
     from twoclocks.report.places import check_owner, twins_page
     from twoclocks.runs import load_run
@@ -257,10 +257,11 @@ def twins_command(arguments: argparse.Namespace) -> None:
         plain = {"runs": [str(first.path), str(second.path)], **found.numbers(), "sentences": sentences}
         print(json.dumps({**plain, "report": str(page)}, indent=2, allow_nan=False))
         return
-    print(*sentences, f"\nPage: {page}", sep="\n")
+    show_lines(*sentences, "", f"Page: {page}")
 
 
 def report_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.report.console import show_lines
     from twoclocks.report.page import write_report
     from twoclocks.report.places import check_owner, page_beside
 
@@ -268,7 +269,7 @@ def report_command(arguments: argparse.Namespace) -> None:
     out = arguments.out if arguments.out is not None else page_beside(arguments.runs, "report")
     read = {run.path.absolute() for run in runs}
     check_owner(out, runs, unread=[path for path in run_folders(arguments.runs) if path.absolute() not in read])
-    print(write_report(runs, out))
+    show_lines(str(write_report(runs, out)))
 
 
 def verify_command(arguments: argparse.Namespace) -> int:
@@ -285,7 +286,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
 def bench_command(arguments: argparse.Namespace) -> None:
     from twoclocks.bench import suite
-    from twoclocks.report.console import show_rows
+    from twoclocks.report.console import show_lines, show_rows
     from twoclocks.store.files import make_folder
 
     parts = arguments.parts if arguments.parts is not None else suite.PARTS
@@ -298,10 +299,10 @@ def bench_command(arguments: argparse.Namespace) -> None:
         print(json.dumps(record, indent=2))
         return
     for title, rows in suite.tables(record).items():
-        print(f"\n{title}")
+        show_lines("", f"{title}")
         show_rows(rows)
     for path in written:
-        print(path)
+        show_lines(str(path))
 
 
 def list_command(arguments: argparse.Namespace) -> None:

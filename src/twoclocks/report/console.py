@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
+
+from twoclocks.core.text import encodable, printable
 
 if TYPE_CHECKING:  # tables need no torch
     from twoclocks.runs.load import Run
@@ -48,7 +50,13 @@ def watch(settings: RunSettings) -> Iterator[Observer]:
 def say(console: Console, line: str) -> None:
     """Print one line; training goes on when nobody reads it any more (a closed pipe)."""
     with suppress(OSError, ValueError, SystemExit):  # rich ends the process when a pipe breaks
-        console.print(line, highlight=False, soft_wrap=True)
+        console.print(Text(printable(line)), soft_wrap=True)
+
+
+def show_lines(*lines: str) -> None:
+    """Print lines, whatever paths and names are in them: control characters are shown escaped."""
+    for line in lines:
+        sys.stdout.write(f"{printable(line)}\n")
 
 
 def plain_line(name: str, progress: Progress) -> str:
@@ -122,6 +130,11 @@ def wide_console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=120)
 
 
+def cell(text: str) -> Text:
+    """Text of a table: never markup, control characters escaped, in characters that the terminal has."""
+    return Text(encodable(printable(text), getattr(sys.stdout, "encoding", None)))
+
+
 CLOCKS_CAPTION = (
     "a–b: after the evaluation at step a, by the one at step b. "
     "Suspected: copies are above the threshold, but not in enough evaluations in a row."
@@ -132,10 +145,11 @@ def show_clocks(runs: Sequence[Run]) -> None:
     """Print both clocks of every run as intervals, with the window between them."""
     table = Table(title="Two clocks", caption=CLOCKS_CAPTION)
     for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(cell(heading), overflow="fold")
     for run in runs:
         clocks, chance = run.clocks(), f"{run.copy_chance:.2g}"
-        table.add_row(run.label, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance)
+        row = run.label, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance
+        table.add_row(*map(cell, row))
     wide_console().print(table)
 
 
@@ -152,11 +166,10 @@ def show_findings(found: Sequence[Findings]) -> None:
         for one in found
     ]
     show_rows(rows)
-    console = wide_console()
     for one in found:
         for word, problems in (("damaged", one.damage), ("harmless", one.harmless)):
             for problem in problems:
-                console.print(f"{word}: {one.path}: {problem}", markup=False, highlight=False, soft_wrap=True)
+                show_lines(f"{word}: {one.path}: {problem}")
 
 
 def show_rows(rows: Sequence[dict[str, str]]) -> None:
@@ -167,10 +180,10 @@ SHORT = 12  # characters of a cell that is not broken over two lines
 
 
 def table_of(rows: Sequence[dict[str, str]], title: str | None = None) -> Table:
-    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left")
+    table = Table(box=SIMPLE_HEAD, title=title and cell(title), title_justify="left")
     for number, heading in enumerate(rows[0] if rows else ()):
         short = all(len(row[heading]) <= SHORT for row in rows)
-        table.add_column(heading, overflow="fold", no_wrap=number == 0 or short)
+        table.add_column(cell(heading), overflow="fold", no_wrap=number == 0 or short)
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row.values()))
+        table.add_row(*map(cell, row.values()))
     return table

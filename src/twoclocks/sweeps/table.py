@@ -39,8 +39,13 @@ def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
 
 
 def with_one_type(column: list[Any]) -> list[Any]:
-    """Convert a column to one type: integers and floats to floats, other mixtures to text."""
+    """Convert a column to one type: integers and floats to floats, other mixtures to text.
+
+    A seed may be any integer; a column with one that does not fit 64 bits becomes text, so that no digit is lost.
+    """
     kinds = {type(value) for value in column if value is not None}
+    if int in kinds and not all(-(2**63) <= value < 2**63 for value in column if isinstance(value, int)):
+        return [None if value is None else str(value) for value in column]
     if kinds <= {int, float} and len(kinds) == 2:
         return [None if value is None else float(value) for value in column]
     if len(kinds) > 1:
