@@ -26,6 +26,10 @@ class Need(NamedTuple):
     on_device: bool  # whether this is memory of the training device
 
 
+class TooLargeError(SettingError):
+    """A run does not fit into the memory of this machine; a larger one may have room for it."""
+
+
 def memory_needs(settings: RunSettings) -> list[Need]:
     """Lower bounds: weights, gradients and Adam's moments; what a backward pass keeps; samples; data; tables."""
     assert settings.encoding is not None
@@ -63,5 +67,7 @@ def _compare(needs: list[Need], limit: int | None, place: str) -> None:
     total = sum(need.size for need in needs)
     if limit is not None and total > limit:
         worst = max(needs, key=lambda need: need.size)
-        sizes = f"the run needs {total / 1e9:,.1f} GB of memory or more and {place} has {limit / 1e9:,.1f} GB"
-        raise SettingError(worst.field, worst.value, f"{sizes}; use {worst.smaller}")
+        sizes = (
+            f"the run needs {total / 1e9:,.1f} GB of memory or more and does not fit: {place} has {limit / 1e9:,.1f} GB"
+        )
+        raise TooLargeError(worst.field, worst.value, f"{sizes}; use {worst.smaller}")

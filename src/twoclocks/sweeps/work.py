@@ -10,6 +10,7 @@ from twoclocks.core.config import build
 from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import import_file
 from twoclocks.runs.execution import OutOfMemoryError, run
+from twoclocks.runs.memory import TooLargeError
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.lock import LockedError
 from twoclocks.training.errors import DivergedError
@@ -26,7 +27,7 @@ def run_job(job: dict[str, Any]) -> dict[str, str]:
         return {"outcome": "finished"}
     except DivergedError as error:
         return {"outcome": "diverged", "reason": str(error)}
-    except OutOfMemoryError as error:
+    except (OutOfMemoryError, TooLargeError) as error:
         return {"outcome": "memory", "reason": str(error)}
     except LockedError as error:
         return {"outcome": "busy", "reason": str(error)}
