@@ -1,4 +1,4 @@
-# Everything below sets itself up: a virtual environment in .venv, pinned by constraints.txt.
+# Everything below sets itself up: a virtual environment in .venv, with the files whose SHA-256 is in locks/.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -46,16 +46,21 @@ site: $(READY) $(DOCS_READY)
 	$(BIN)/python tools/build_site.py
 
 # Only `make site` needs these packages.
-$(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+$(DOCS_READY): $(READY) locks/docs.txt
+	$(INSTALL) -r locks/docs.txt
 	touch $(DOCS_READY)
 
-# torch comes first and from its exact pin: a looser request would fetch gigabytes of CUDA on a machine without a GPU.
-$(READY): pyproject.toml constraints.txt
+# Exactly what locks/ names, each file with a SHA-256 that is there. What builds packages comes first, so that nothing
+# else is fetched for it. torch is the CPU build where pip finds it; the other one brings CUDA's libraries on Linux.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --require-hashes
+$(READY): pyproject.toml locks/build.txt locks/dev.txt locks/torch.txt locks/torch-cpu.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "twoclocks needs Python 3.11 or newer; set PYTHON=python3.x"'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -r locks/build.txt
+	$(INSTALL) -r locks/dev.txt
+	$(INSTALL) -r locks/torch-cpu.txt 2>/dev/null || $(INSTALL) -r locks/torch.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip check
 	touch $(READY)
 
 clean:
