@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 from twoclocks.integrations.pytorch import MonitorHook as PlainHook
 from twoclocks.integrations.trackers import Tracker, tracker_around
 from twoclocks.integrations.watcher import Sampler, scalars_of
 from twoclocks.monitor import Decision, Monitor
 
+telemetry_off()
 try:
     from accelerate import Accelerator
 except ImportError as error:

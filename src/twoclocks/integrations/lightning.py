@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 from twoclocks.integrations.trackers import Tracker, tracker_around
 from twoclocks.integrations.watcher import Sampler, Watcher, scalars_of
 from twoclocks.monitor import Decision, Monitor
 
+telemetry_off()
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
     from lightning.pytorch.callbacks import WeightAveraging

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.registry import Registry
+from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 
 Pixels = npt.NDArray[np.uint8]  # (height, width, 3)
@@ -105,6 +106,7 @@ class Wandb(Tracker):
     run: Any = None  # None: the active run, or else a new one
 
     def __post_init__(self) -> None:
+        telemetry_off()
         try:
             import wandb
         except ImportError as error:
@@ -141,6 +143,7 @@ class MLflow(Tracker):
     run_id: str | None = None  # None: the active run, or else a new one
 
     def __post_init__(self) -> None:
+        telemetry_off()
         try:
             import mlflow
         except ImportError as error:
@@ -160,6 +163,7 @@ class MLflow(Tracker):
     @classmethod
     def around(cls, run: Any) -> MLflow | None:
         """Around a run, a pair (client, run id), or None: the active run."""
+        telemetry_off()
         import mlflow
 
         if isinstance(run, tuple):
@@ -187,6 +191,7 @@ class Trackio(Tracker):
     run: Any = None  # None: the current run, or else a new one
 
     def __post_init__(self) -> None:
+        telemetry_off()
         try:
             import trackio
         except ImportError as error:
@@ -201,6 +206,7 @@ class Trackio(Tracker):
     @classmethod
     def around(cls, run: Any) -> Trackio | None:
         """Around a run, or None: the current one."""
+        telemetry_off()
         import trackio
 
         current = run or trackio.context_vars.current_run.get()

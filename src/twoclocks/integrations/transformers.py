@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 from twoclocks.integrations.trackers import Tracker, tracker_around
 from twoclocks.integrations.watcher import Sampler, Watcher, scalars_of
 from twoclocks.monitor import Decision, Monitor
 
+telemetry_off()
 try:
     from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 except ImportError as error:
