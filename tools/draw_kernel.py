@@ -9,10 +9,9 @@ import argparse
 import json
 from pathlib import Path
 
-import matplotlib
-
-from twoclocks.core.theme import style
+from twoclocks.core.theme import picture
 from twoclocks.papers.early_stopping.kernel_figure import draw_kernel, kernel_data
+from twoclocks.store.files import write_atomic
 
 
 def main() -> None:
@@ -20,8 +19,8 @@ def main() -> None:
     parser.add_argument("result", type=Path, help="the recipe's result, a JSON file")
     parser.add_argument("out", type=Path, help="the PNG file to write")
     asked = parser.parse_args()
-    with matplotlib.rc_context(style()):
-        draw_kernel(kernel_data(json.loads(asked.result.read_text(encoding="utf-8")))).savefig(asked.out, dpi=130)
+    figure = draw_kernel(kernel_data(json.loads(asked.result.read_text(encoding="utf-8"))))
+    write_atomic(asked.out, picture(figure, dpi=130))
     print(asked.out)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import matplotlib
 
-from twoclocks.core.theme import style
+from twoclocks.core.theme import picture, style
 from twoclocks.report.montage import draw_montage, montage_data
 from twoclocks.rules import RULES
+from twoclocks.store.files import write_atomic
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -25,7 +26,8 @@ def main() -> None:
     for file, names, samples, columns in (("rules-bits.png", bits, 25, None), ("rules-symbols.png", symbols, 6, 3)):
         ordered = sorted(names, key=lambda name: (rank.get(name.removesuffix("_cyclic"), len(rank)), name))
         with matplotlib.rc_context(style()):
-            draw_montage(montage_data(ordered, samples, columns)).savefig(DOCS / file, dpi=130)
+            figure = draw_montage(montage_data(ordered, samples, columns))
+        write_atomic(DOCS / file, picture(figure, dpi=130))
 
 
 if __name__ == "__main__":

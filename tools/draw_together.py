@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
 from twoclocks.analysis.batches import batch_law
 from twoclocks.analysis.phases import phase_diagram
-from twoclocks.core.theme import style
+from twoclocks.core.theme import picture
 from twoclocks.report.batches import batch_info, draw_batches
 from twoclocks.report.phases import draw_phases
 from twoclocks.runs import Run, load_run
+from twoclocks.store.files import write_atomic
 
 
 def runs_at(patterns: Sequence[str]) -> list[Run]:
@@ -39,8 +38,7 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the PNG file to write")
     parser.add_argument("runs", nargs="+", help="phases: run directories; batches: TITLE=DIR, a folder of runs each")
     asked = parser.parse_args()
-    with matplotlib.rc_context(style()):
-        draw_figure(asked.kind, asked.runs).savefig(asked.out, dpi=130)
+    write_atomic(asked.out, picture(draw_figure(asked.kind, asked.runs), dpi=130))
     print(asked.out)
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import matplotlib
 
-from twoclocks.core.theme import style
+from twoclocks.core.theme import picture, style
 from twoclocks.dissection.execution import known_dissection
 from twoclocks.report.drawings import DRAWINGS
 from twoclocks.runs import load_run
+from twoclocks.store.files import write_atomic
 
 
 def main() -> None:
@@ -28,7 +29,8 @@ def main() -> None:
     for name in asked.views or found.infos:
         path = asked.out / f"why-{name}.png"
         with matplotlib.rc_context(style()):
-            DRAWINGS.get(name)().draw(found.infos[name]).savefig(path, dpi=100)
+            figure = DRAWINGS.get(name)().draw(found.infos[name])
+        write_atomic(path, picture(figure, dpi=100))
         print(path)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from docparts import PARTS
 from docparts.formatting import ROOT
 
+from twoclocks.store.files import write_atomic
+
 
 def fill(text: str) -> str:
     """The text of a page with all its generated parts up to date."""
@@ -40,8 +42,8 @@ def main() -> int:
         if "--check" in sys.argv:
             print(f"{path.name} is up to date" if new == old else f"{path.name} is out of date; run make docs")
             stale += new != old
-        else:
-            path.write_text(new, encoding="utf-8")
+        elif new != old:
+            write_atomic(path, new.encode())
     return int(stale > 0)
 
 

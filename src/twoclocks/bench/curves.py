@@ -17,6 +17,7 @@ def draw(rows: list[Row]) -> Any:
     """Seconds against every size, in logarithms, with the power of growth at the large end and what theory says."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     fits = {(fit["device"], fit["quantity"], fit["against"]): fit for fit in exponents(rows)}
     devices = list(dict.fromkeys(row["device"] for row in rows))
@@ -31,6 +32,9 @@ def draw(rows: list[Row]) -> Any:
                         fit = fits.get((device, quantity, against))
                         draw_curve(axis, points, describe(points[0], fit))
             axis.set(xscale="log", yscale="log", xlabel=label)
+            for one in (axis.xaxis, axis.yaxis):
+                one.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+                one.set_minor_formatter(NullFormatter())
             # Below the panel, where no curve can run through it.
             if axis.has_data():
                 axis.legend(loc="upper left", bbox_to_anchor=(-0.04, -0.17), fontsize=8, handlelength=3)

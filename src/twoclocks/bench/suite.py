@@ -11,7 +11,8 @@ import torch
 
 from twoclocks.bench import curves, growth, steps, where
 from twoclocks.core.errors import SettingError, UnavailableError
-from twoclocks.store.files import write_json
+from twoclocks.core.theme import picture
+from twoclocks.store.files import make_folder, write_atomic, write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 PARTS = ("steps", "evaluations", "where", "growth")
@@ -125,7 +126,7 @@ def tables(record: dict[str, Any]) -> dict[str, Table]:
 
 def write(record: dict[str, Any], folder: Path) -> list[Path]:
     """``bench.json`` and the figures of what was measured."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = [folder / "bench.json"]
     write_json(written[0], record)
     figures = {}
@@ -135,5 +136,5 @@ def write(record: dict[str, Any], folder: Path) -> list[Path]:
         figures["growth.png"] = curves.draw(record["growth"]["rows"])
     for name, figure in figures.items():
         written.append(folder / name)
-        figure.savefig(written[-1], dpi=160)
+        write_atomic(written[-1], picture(figure))
     return written

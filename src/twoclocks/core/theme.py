@@ -7,8 +7,15 @@ dark and paper.
 from __future__ import annotations
 
 import io
+import re
+import warnings
+from collections.abc import Iterator
 from colorsys import hls_to_rgb
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
+
+from twoclocks.core.labels import visible
 
 COLOURS: dict[str, tuple[str, str]] = {  # name: (light, dark)
     "ink": ("#1c2430", "#e8ecf1"),
@@ -21,6 +28,12 @@ COLOURS: dict[str, tuple[str, str]] = {  # name: (light, dark)
     "broken": ("#8a4c77", "#cc79a7"),
     "window": ("#dff1ea", "#16352c"),
 }
+# Tried in this order for characters that DejaVu Sans, which comes with matplotlib, has not; where they are installed.
+FALLBACKS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Hiragino Sans", "Arial Unicode MS"),
+    *("Noto Emoji", "Noto Sans Symbols2"),
+)
+_TAG = re.compile(r"<[^>]*>")
 
 
 def light(name: str) -> str:
@@ -50,9 +63,11 @@ def css_variables() -> tuple[str, str]:
 def style() -> dict[str, Any]:
     """Matplotlib settings for every figure; used in a context, so that nothing changes on import."""
     return {
-        "font.family": "sans-serif",
+        "font.family": ["sans-serif", *fallback_fonts()],
         "font.size": 9.5,
         "svg.fonttype": "none",
+        "text.parse_math": False,  # a name may contain dollars; no label of ours is a formula
+        "text.usetex": False,
         "text.color": light("ink"),
         "axes.edgecolor": light("muted"),
         "axes.labelcolor": light("ink"),
@@ -71,15 +86,60 @@ def style() -> dict[str, Any]:
     }
 
 
+@cache
+def fallback_fonts() -> list[str]:
+    """Fonts of this machine for other scripts and emoji."""
+    from matplotlib.font_manager import fontManager
+
+    installed = set(fontManager.get_font_names())
+    return [name for name in FALLBACKS if name in installed]
+
+
+def question_mark() -> Any:
+    """A marker; matplotlib's own markers of text are formulas, which the style does not allow."""
+    from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    mark = TextPath((0, 0), "?", size=1)
+    box = mark.get_extents()
+    return mark.transformed(Affine2D().translate(-(box.x0 + box.x1) / 2, -(box.y0 + box.y1) / 2))
+
+
+@contextmanager
+def drawn(figure: Any) -> Iterator[None]:
+    """A context in which a figure can be saved: our style, visible characters, no warning of a missing glyph."""
+    import matplotlib
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_text(visible(text.get_text(), keep="\n"))
+    with matplotlib.rc_context(style()), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # a box is drawn in its place
+        yield
+
+
+def picture(figure: Any, kind: str = "png", **options: Any) -> bytes:
+    """A figure as the bytes of a picture file, ``png`` by default; nothing in it names the machine or the day."""
+    stream = io.BytesIO()
+    with drawn(figure):
+        figure.savefig(stream, format=kind, **{"dpi": 160, **options})
+    return stream.getvalue()
+
+
 def themed_svg(figure: Any, salt: str) -> str:
     """A figure as inline SVG that follows the page's theme; ``salt`` keeps the ids of several figures apart."""
     import matplotlib
 
     stream = io.StringIO()
-    with matplotlib.rc_context({**style(), "svg.hashsalt": salt}):
+    with drawn(figure), matplotlib.rc_context({"svg.hashsalt": salt}):
         figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]
-    for day, _ in COLOURS.values():
-        svg = svg.replace(day, as_css(day))
-    return svg.replace('id="', f'id="{salt}-').replace('href="#', f'href="#{salt}-').replace("url(#", f"url(#{salt}-")
+
+    def themed(tag: re.Match[str]) -> str:
+        found = tag.group()
+        for day, _ in COLOURS.values():
+            found = found.replace(day, as_css(day))
+        found = found.replace('id="', f'id="{salt}-').replace('href="#', f'href="#{salt}-')
+        return found.replace("url(#", f"url(#{salt}-")
+
+    return _TAG.sub(themed, svg[svg.index("<svg") :])  # not in the text between tags, which may be anybody's

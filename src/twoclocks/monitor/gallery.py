@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twoclocks.core.errors import UserError
-from twoclocks.core.theme import light, style, symbol_colours
+from twoclocks.core.theme import light, picture, style, symbol_colours
 from twoclocks.monitor.criteria import Criterion, Matches, Verbatim
 from twoclocks.monitor.gallery_text import marked_lines
 from twoclocks.monitor.symmetries import image_axes, is_image
@@ -114,12 +113,10 @@ class Gallery:
 
 def picture_of(figure: Any, suffix: str) -> bytes:
     """A figure in the format of a file name's suffix, such as ``.png``."""
-    stream = io.BytesIO()
     kinds = figure.canvas.get_supported_filetypes()
     if suffix[1:].lower() not in kinds:
         raise UserError(f"path: a picture cannot be written as {suffix!r}; use one of {', '.join(sorted(kinds))}")
-    figure.savefig(stream, format=suffix[1:].lower(), dpi=160, bbox_inches="tight")
-    return stream.getvalue()
+    return picture(figure, suffix[1:].lower(), bbox_inches="tight")
 
 
 def own(values: Any) -> Any:

@@ -6,6 +6,8 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any
 
+from twoclocks.core.labels import visible
+
 COLUMNS = 110  # characters of a line
 MOST = 60  # tokens that are shown of the longest shared run
 CONTEXT = 6  # tokens shown before and behind it
@@ -17,7 +19,7 @@ Span = tuple[int, str, bool]  # column, characters, whether their tokens differ
 
 def tokens_of(text: Any) -> list[str]:
     """The words of a string, or token ids as they are written."""
-    return text.split() if isinstance(text, str) else [str(token) for token in text]
+    return [visible(token) for token in (text.split() if isinstance(text, str) else map(str, text))]
 
 
 def excerpts(sample: Any, original: Any) -> tuple[list[str], list[str]]:

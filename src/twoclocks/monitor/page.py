@@ -14,6 +14,7 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.series import Series
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.core.arrays import Floats
+from twoclocks.core.pages import page_environment
 from twoclocks.core.theme import css_variables, light, style, themed_svg
 from twoclocks.monitor.decision import Decision, Judgement
 from twoclocks.monitor.gallery import Gallery, picture_of
@@ -124,6 +125,7 @@ def draw_page_curves(info: PageInfo) -> Any:
     """Copy rate with its bounds, valid rate, thresholds and the window."""
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     series, decision = info.series, info.decision
     steps, trials = (np.asarray(values, dtype=np.float64) for values in (series.steps, series.trials))
@@ -146,6 +148,8 @@ def draw_page_curves(info: PageInfo) -> Any:
             place.axhline(decision.copy_chance, color=light("muted"), linestyle=":", linewidth=1, label=word)
         if steps[0] > 0 and steps[-1] > 20 * steps[0]:
             place.set_xscale("log")
+            place.xaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+            place.xaxis.set_minor_formatter(NullFormatter())
         place.set(xlabel="training step", ylabel="proportion of samples", ylim=(-0.02, 1.02))
         figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
     return figure
@@ -160,19 +164,12 @@ def gallery_image(gallery: Gallery) -> str:
 
 def write_page(state: MonitorState, path: Path, gallery: Gallery | None = None) -> None:
     """Write the page of a monitor's state; it contains everything and loads nothing."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
     info = page_info(state, gallery or Gallery())
-    environment = Environment(
-        loader=PackageLoader("twoclocks.monitor"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     day, night = css_variables()
     figure = themed_svg(draw_page_curves(info), salt="curves")
-    page = environment.get_template("monitor.html").render(
-        info=info, figure=figure, gallery=gallery_image(info.gallery), day=day, night=night
+    page = (
+        page_environment("twoclocks.monitor")
+        .get_template("monitor.html")
+        .render(info=info, figure=figure, gallery=gallery_image(info.gallery), day=day, night=night)
     )
     write_atomic(path, page.encode())

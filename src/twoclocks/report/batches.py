@@ -11,6 +11,7 @@ import numpy as np
 from twoclocks.analysis.batches import BatchLaw
 from twoclocks.analysis.laws import NAMES
 from twoclocks.core.arrays import Floats
+from twoclocks.core.labels import short
 from twoclocks.core.theme import light, style
 from twoclocks.report.laws import draw_interval
 
@@ -64,7 +65,9 @@ def draw_panel(axis: Any, info: BatchInfo) -> None:
     axis.plot(*zip(*seen, strict=True), color=colour, marker="o", linestyle="none", markersize=4.5, label=label)
     for batch, one in zip(law.batches, law.onsets, strict=True):
         draw_interval(axis, batch, one.lower, one.upper, colour)
-    axis.set(xscale="log", yscale="log", xlabel="batch", ylabel=f"{NAMES[law.clock]} (steps)", title=info.title)
+    axis.set(
+        xscale="log", yscale="log", xlabel="batch", ylabel=f"{NAMES[law.clock]} (steps)", title=short(info.title, 60)
+    )
     axis.set_xticks(sorted(set(law.batches)), labels=[f"{batch:,}" for batch in sorted(set(law.batches))])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))

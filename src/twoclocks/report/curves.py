@@ -11,6 +11,7 @@ import numpy as np
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
+from twoclocks.core.labels import short
 from twoclocks.core.theme import light, style
 from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
@@ -164,7 +165,7 @@ def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
             draw_losses(axes[1, column], info)
             if len(infos) > 1:
                 pad = 26 + 11 * (1 + max(tiers(info), default=-1))
-                axes[0, column].set_title(info.title, loc="left", fontweight="bold", pad=pad)
+                axes[0, column].set_title(short(info.title, 60), loc="left", fontweight="bold", pad=pad)
         return figure
 
 

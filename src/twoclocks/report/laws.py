@@ -12,6 +12,7 @@ import numpy as np
 from twoclocks.analysis.laws import NAMES, Laws, fit_runs
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
+from twoclocks.core.labels import short
 from twoclocks.core.theme import light, style
 from twoclocks.runs.load import Run
 
@@ -96,7 +97,7 @@ def draw_law(axis: Any, info: LawInfo) -> None:
             "linestyle": "none",
             "markersize": 4.5,
         }
-        name = group if len(groups) > 1 else "runs"
+        name = short(group, 80) if len(groups) > 1 else "runs"
         seen = [(n, point.onset.estimate) for n, point in members if point.onset.estimate is not None]
         if seen:
             axis.plot(*zip(*seen, strict=True), label=name, **marker_style)

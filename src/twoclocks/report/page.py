@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +13,8 @@ from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
-from twoclocks.core.theme import as_css, css_variables, symbol_colours, themed_svg
+from twoclocks.core.pages import page_environment
+from twoclocks.core.theme import as_css, css_variables, picture, symbol_colours, themed_svg
 from twoclocks.dissection.execution import Dissection, known_dissection
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
@@ -76,21 +76,17 @@ def write_report(
     ``seen``: dissections by the path of their run; those of other runs are looked up in the runs themselves.
     ``twins``: comparisons to show; by default those of all twins among the runs.
     """
-    import matplotlib
-
-    from twoclocks.core.theme import style
-
     path = Path(path)
     check_page(path)
     runs = [run.reading() for run in runs]
     chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
     together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
     page = render(chapters, together)
-    picture = BytesIO()
-    with matplotlib.rc_context(style()):
-        draw_curves([c.curves for c in chapters], width=5.4).savefig(picture, format="png", dpi=160)
-    write_atomic(path, page.encode())  # first: the picture belongs to the page beside it
-    write_atomic(path.with_suffix(".png"), picture.getvalue())
+    curves = picture(draw_curves([c.curves for c in chapters], width=5.4))
+    # Both are ready before either is written. A crash between the two leaves a new page beside an old picture, each of
+    # them whole: the page first, because the picture belongs to the page beside it.
+    write_atomic(path, page.encode())
+    write_atomic(path.with_suffix(".png"), curves)
     return path
 
 
@@ -251,15 +247,7 @@ class Together:
 
 
 def render(chapters: Sequence[Chapter], together: Together) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-    environment = Environment(
-        loader=PackageLoader("twoclocks.report"),
-        autoescape=select_autoescape(),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("twoclocks.report")
     environment.filters["sentence"] = lambda one: verdict_sentence(one) + end_sentence(one.run)
     environment.filters["run_mark"] = run_mark
     environment.filters["confidence"] = confidence_words
@@ -267,4 +255,4 @@ def render(chapters: Sequence[Chapter], together: Together) -> str:
     day, night = css_variables()
     page = environment.get_template("report.html")
     parts = {part.name: getattr(together, part.name) for part in fields(together)}
-    return page.render(chapters=chapters, **parts, marks=MARKS, day=day, night=night)
+    return str(page.render(chapters=chapters, **parts, marks=MARKS, day=day, night=night))

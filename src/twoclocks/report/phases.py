@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from twoclocks.analysis.phases import Phase, PhaseCell, PhaseDiagram, RunPhases
-from twoclocks.core.theme import light, style
+from twoclocks.core.labels import short
+from twoclocks.core.theme import light, question_mark, style
 
 COLOURS = {
     "nothing yet": "line",
@@ -41,7 +42,7 @@ def draw_phases(info: PhaseDiagram) -> Any:
         for axis, group in zip(axes.flat, info.groups, strict=False):
             draw_group(axis, info.of(group))
             if len(info.groups) > 1:
-                axis.set_title("\n".join(textwrap.wrap(group, 44)), fontsize=9, loc="left")
+                axis.set_title("\n".join(textwrap.wrap(short(group, 200), 44)), fontsize=9, loc="left")
         for axis in axes[:, 0]:
             axis.set_ylabel("training samples N")
         for number, axis in enumerate(axes.flat[: len(info.groups)]):
@@ -70,7 +71,7 @@ def draw_group(axis: Any, runs: Sequence[RunPhases]) -> None:
         if last is not None and last.name != "memorization":  # its end was not reached
             axis.plot([run.steps[1] * 1.04], [height], marker=">", color=light("ink"), markersize=4, clip_on=False)
         if run.clocks.suspected is not None:  # its bar has no width if that is the last evaluation
-            place = {"marker": "$?$", "color": light("memory"), "markersize": 6, "zorder": 4}
+            place = {"marker": question_mark(), "color": light("memory"), "markersize": 6, "zorder": 4}
             axis.plot([max(run.clocks.suspected, run.steps[0])], [height], **place)
         if run.clocks.learned_by_memory and run.clocks.rule.estimate is not None:
             axis.plot([run.clocks.rule.estimate], [height], marker="x", color=light("ink"), markersize=5, zorder=4)
@@ -140,7 +141,9 @@ def keys(runs: Sequence[RunPhases]) -> list[Any]:
     if any(run.phases and run.phases[-1].name != "memorization" for run in runs):
         found.append(Line2D([], [], marker=">", label="not ended by the last step", **mark))
     if any(run.clocks.suspected is not None for run in runs):
-        found.append(Line2D([], [], **{**mark, "marker": "$?$", "color": light("memory"), "label": SUSPECTED_MARK}))
+        found.append(
+            Line2D([], [], **{**mark, "marker": question_mark(), "color": light("memory"), "label": SUSPECTED_MARK})
+        )
     if any(run.clocks.learned_by_memory for run in runs):
         found.append(Line2D([], [], marker="x", label="valid as copies only", **mark))
     return found
@@ -163,7 +166,9 @@ def draw_verdicts(info: PhaseDiagram) -> Any:
             axis.barh(y, 0.94, left=x - 0.47, height=0.9, color=colour, alpha=share, linewidth=0)
             axis.text(x, y, words(cell), ha="center", va="center", fontsize=7.5, color=light("ink"))
         axis.set_xticks(range(len(sizes)), labels=[f"{n:,}" for n in sizes])
-        axis.set_yticks(range(len(groups)), labels=["\n".join(textwrap.wrap(group, 36)) for group in groups])
+        axis.set_yticks(
+            range(len(groups)), labels=["\n".join(textwrap.wrap(short(group, 200), 36)) for group in groups]
+        )
         axis.set(xlim=(-0.5, len(sizes) - 0.5), ylim=(-0.5, len(groups) - 0.5), xlabel="training samples N")
         axis.tick_params(length=0)
         axis.grid(False)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.labels import visible
 from twoclocks.runs.load import Run
 
 _MARK = re.compile(r'<meta name="twoclocks-run" content="([^"]*)">')
@@ -43,14 +44,18 @@ def _named(folder: Path) -> Path:
 def run_mark(run: Run) -> str:
     """Identifies a run on its page: its folder's name, and a digest of its settings and of when it began."""
     digest = hashlib.sha256(f"{run.manifest['origin']} {run.manifest['created']}".encode()).hexdigest()
-    return f"{_named(run.path).name} {digest[:16]}"
+    return f"{visible(_named(run.path).name)} {digest[:16]}"
 
 
 def check_page(path: Path) -> None:
     """Refuse a path where no page can be written, before anything is computed for it."""
     if path.suffix != ".html":
         raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
-    if path.is_dir() or not path.parent.is_dir():
+    try:
+        possible = path.parent.is_dir() and not path.is_dir()
+    except OSError as error:  # a name that is too long
+        raise UserError(f"--out: {str(path)!r} cannot be written ({error.strerror}); give another name") from None
+    if not possible:
         raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
 
 
@@ -65,7 +70,7 @@ def check_owner(path: Path, runs: Sequence[Run], unread: Sequence[Path] = ()) ->
     if not path.exists() and not (picture.exists() or picture.is_symlink()):
         return
     marks = _marks_on(path) if path.exists() else []
-    known, names = {run_mark(run) for run in runs}, {_named(folder).name for folder in unread}
+    known, names = {run_mark(run) for run in runs}, {visible(_named(folder).name) for folder in unread}
     owners = {mark: mark.rpartition(" ")[0] for mark in marks}  # a folder's name may contain spaces
     others = [name for mark, name in owners.items() if mark not in known and name not in names]
     if marks and not others:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.core.theme import drawn
+
 
 @dataclass(frozen=True)
 class Film:
@@ -31,7 +33,8 @@ def shoot(figure: Any, steps: Iterable[int], show: Callable[[int], None], dpi: i
     pictures, taken = [], []
     for index, step in enumerate(steps):
         show(index)
-        canvas.draw()
+        with drawn(figure):
+            canvas.draw()
         figure.set_layout_engine("none")
         stream = io.BytesIO()
         imsave(stream, canvas.buffer_rgba(), format="png")
