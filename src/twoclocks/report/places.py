@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,15 +49,20 @@ def run_mark(run: Run) -> str:
 
 
 def check_page(path: Path) -> None:
-    """Refuse a path where no page can be written, before anything is computed for it."""
+    """Refuse a path where no page, or no picture beside it, can be written, before anything is computed for it."""
     if path.suffix != ".html":
         raise UserError(f"--out: {str(path)!r} is not a page; give a file name that ends in .html")
-    try:
-        possible = path.parent.is_dir() and not path.is_dir()
-    except OSError as error:  # a name that is too long
-        raise UserError(f"--out: {str(path)!r} cannot be written ({error.strerror}); give another name") from None
-    if not possible:
-        raise UserError(f"--out: {str(path)!r} cannot be written; give a file in an existing folder")
+    for one in (path, path.with_suffix(".png")):
+        try:
+            kind = one.lstat().st_mode if one.parent.is_dir() else None
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # a name that is too long
+            raise UserError(f"--out: {str(one)!r} cannot be written ({error.strerror}); give another name") from None
+        if kind is None or stat.S_ISDIR(kind):
+            raise UserError(f"--out: {str(one)!r} cannot be written; give a file in an existing folder")
+        if not stat.S_ISREG(kind):  # a link may lead anywhere, and a pipe or a device has no end
+            raise UserError(f"--out: {str(one)!r} is not a regular file; choose another --out, or remove it")
 
 
 def check_owner(path: Path, runs: Sequence[Run], unread: Sequence[Path] = ()) -> None:
@@ -67,7 +73,7 @@ def check_owner(path: Path, runs: Sequence[Run], unread: Sequence[Path] = ()) ->
     """
     check_page(path)
     picture = path.with_suffix(".png")
-    if not path.exists() and not (picture.exists() or picture.is_symlink()):
+    if not path.exists() and not picture.exists():
         return
     marks = _marks_on(path) if path.exists() else []
     known, names = {run_mark(run) for run in runs}, {visible(_named(folder).name) for folder in unread}
