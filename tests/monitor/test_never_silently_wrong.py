@@ -104,7 +104,7 @@ def test_symmetries_that_cannot_be_applied_are_refused() -> None:
     for given, word in ((["turn"], "unknown"), ("flip", "not a list"), (["flip"], "no images"), ([3], "function")):
         with pytest.raises(UserError, match=word):
             tc.Monitor(TRAIN, symmetries=given)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="returned the shape"):
+    with pytest.raises(UserError, match="returned uint8 of shape"):
         tc.Monitor(TRAIN, symmetries=[lambda x: x[:, :3]])
     with pytest.raises(UserError, match="not square"):
         tc.Monitor(np.zeros((4, 8, 6)) + np.arange(4)[:, None, None], symmetries=["rotate"])

@@ -36,3 +36,16 @@ def short(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}…{text[len(text) - (most - 1 - most // 2) :]}"
+
+
+def shown(value: object, most: int = 60) -> str:
+    """Any value as one short line, for a message; an object that cannot be shown is named by its type.
+
+    >>> shown([1, 2]), shown("a\\nb")
+    ('[1, 2]', "'a\\\\nb'")
+    """
+    try:
+        text = str(value) if isinstance(value, Exception) else repr(value)
+    except Exception:
+        text = f"an object of type {type(value).__name__}"
+    return short(" ".join(text.split()), most)

@@ -11,8 +11,10 @@ from twoclocks.clocks.chance import Chance
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.settings import ClockSettings, MemoryLevels, Policy
 from twoclocks.core.errors import UserError
+from twoclocks.monitor.criteria.base import Criterion
 from twoclocks.monitor.criteria.exact import equal_rows
 from twoclocks.monitor.decision import Copies
+from twoclocks.monitor.inputs import is_bfloat16
 from twoclocks.monitor.training_set import TrainingSet, flat, value_range
 
 MANY_LOOKS = 100  # for which the number of samples per look is checked
@@ -33,6 +35,13 @@ def unseen(train: TrainingSet, held_out: Any) -> Any:
     if same.any():
         log.warning(f"held_out: {int(same.sum())} of {len(same)} rows are also in the training set; they are left out")
     return held_out[~same]
+
+
+def check_precision(criterion: Criterion, train: TrainingSet, samples: Any) -> None:
+    """Raise UserError where equal floats would differ, because one side was rounded to bfloat16."""
+    if getattr(criterion, "floats", False) and train.kind == "floats" and is_bfloat16(samples) != train.bfloat16:
+        ours, theirs = (("float32", "bfloat16")[flag] for flag in (is_bfloat16(samples), train.bfloat16))
+        raise UserError(f"samples: {ours}, but train is {theirs}, and no entry would be equal; give both as one dtype")
 
 
 def warn_of_scale(train: TrainingSet, samples: Any, name: str) -> bool:

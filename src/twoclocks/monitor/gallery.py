@@ -12,8 +12,9 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.theme import light, picture, style, symbol_colours
 from twoclocks.monitor.criteria import Criterion, Matches, Verbatim
 from twoclocks.monitor.gallery_text import marked_lines
+from twoclocks.monitor.inputs import Values
 from twoclocks.monitor.symmetries import image_axes, is_image
-from twoclocks.monitor.training_set import TrainingSet, Values
+from twoclocks.monitor.training_set import TrainingSet
 from twoclocks.store.files import write_atomic
 
 PAIRS = 8  # most pairs that are drawn
@@ -62,7 +63,7 @@ class Gallery:
         pairs = tuple(
             Pair(
                 sample=own(samples[i]),
-                original=own(rows[matches.rows[i]]),
+                original=nearest_form(train, own(rows[matches.rows[i]]), samples[i]),
                 index=int(i),
                 row=int(train.original[matches.rows[i]]),
                 distance=float(matches.distances[i]),
@@ -88,7 +89,7 @@ class Gallery:
             return f"{found} There is nothing to draw."
         if not any(pair.copied for pair in self.pairs):
             return f"{found} Shown: the samples that are nearest to a training row, which are no copies."
-        forms = " Rows are shown as they were given, also where another form (a mirror image, …) was matched."
+        forms = " Rows are shown in the form (as given, mirrored, …) that is nearest to the sample."
         shown = "Each sample stands above the training row that it was matched with; in brackets the distance."
         return f"{found} {shown}{forms if self.symmetric else ''}"
 
@@ -122,6 +123,14 @@ def picture_of(figure: Any, suffix: str) -> bytes:
 def own(values: Any) -> Any:
     """A copy: loops often change their samples in place."""
     return values if is_text(values) else np.array(values)
+
+
+def nearest_form(train: TrainingSet, row: Any, sample: Any) -> Any:
+    """A training row in the form, among those of declared symmetries, that is nearest to a sample."""
+    if not train.symmetries:
+        return row
+    forms = [row, *(np.asarray(symmetry(row[None]))[0] for symmetry in train.symmetries)]
+    return min(forms, key=lambda form: float(np.square(form.astype(np.float64) - sample).sum()))
 
 
 def is_text(sample: Any) -> bool:

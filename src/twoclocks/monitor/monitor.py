@@ -15,14 +15,23 @@ from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
-from twoclocks.monitor.checks import check_enough, unseen, warn_of_few_held_out, warn_of_one_row, warn_of_scale
+from twoclocks.core.labels import shown
+from twoclocks.monitor.checks import (
+    check_enough,
+    check_precision,
+    unseen,
+    warn_of_few_held_out,
+    warn_of_one_row,
+    warn_of_scale,
+)
 from twoclocks.monitor.criteria import CRITERIA, Criterion, Exact, Matches, Ratio, Verbatim
 from twoclocks.monitor.decision import Copies, Decision, Judgement
 from twoclocks.monitor.gallery import Gallery
+from twoclocks.monitor.inputs import as_array, as_path, called, gap_of
 from twoclocks.monitor.record import Record
 from twoclocks.monitor.state import MonitorState, read_state, write_state
 from twoclocks.monitor.symmetries import Symmetry, symmetry_name
-from twoclocks.monitor.training_set import TrainingSet, as_array
+from twoclocks.monitor.training_set import TrainingSet
 
 EARLY = 3  # looks after which the scale of samples is no longer checked
 Validity = Callable[[Any], Any]  # samples -> one true or false value each
@@ -62,12 +71,12 @@ class Monitor:
         self.rule = rule
         self.settings = settings if settings is not None else ClockSettings()
         if not isinstance(self.settings, ClockSettings):
-            raise UserError(f"settings: {self.settings!r} is not allowed; use tc.clocks.ClockSettings(…)")
+            raise UserError(f"settings: {shown(self.settings)} is not allowed; use tc.clocks.ClockSettings(…)")
         self.valid = validity_of(rule, valid)
         self.policy = self._policy(policy)
-        if rule is not None and not (obeys := np.asarray(rule.is_valid(train))).all():
-            raise UserError(f"train: {int((~obeys).sum())} rows break the rule; remove them, or leave the rule out")
         self.train = TrainingSet(train, symmetries)
+        if rule is not None and not (obeys := np.asarray(called(rule.is_valid, "train", train))).all():
+            raise UserError(f"train: {int((~obeys).sum())} rows break the rule; remove them, or leave the rule out")
         kept = None if held_out is None else unseen(self.train, self.train.checked(held_out, "held_out"))
         self.criterion, kept = criterion_of(copies, self.train).calibrated(self.train, kept)
         self.criterion.check_kind(self.train)
@@ -84,8 +93,8 @@ class Monitor:
     def _policy(self, given: Policy | None) -> Policy:
         """The policy that was given, or that of the settings, or "memory"; checked."""
         chosen = given if given is not None else self.settings.stop if self.settings.stop != "never" else "memory"
-        if chosen not in get_args(Policy):
-            raise UnknownNameError("policy", chosen, POLICIES)
+        if not isinstance(chosen, str) or chosen not in get_args(Policy):
+            raise UnknownNameError("policy", chosen if isinstance(chosen, str) else shown(chosen), POLICIES)
         if chosen == "rule" and self.valid is None:
             raise SettingError("policy", chosen, "it needs a rule or valid=; give one, or use memory or caution")
         return chosen
@@ -129,8 +138,9 @@ class Monitor:
         if (train_loss is None) != (held_out_loss is None):
             raise UserError("train_loss: the gap needs held_out_loss and train_loss; give both or none")
         gap, error = (None, None) if train_loss is None else gap_of(train_loss, held_out_loss)
-        given = samples() if callable(samples) else samples
+        given = called(samples, "samples") if callable(samples) else samples
         rows = self.train.checked(given, "samples")
+        check_precision(self.criterion, self.train, given)
         if not self._scale_is_checked:  # once: samples of an untrained model may have any scale
             self._scale_is_checked = warn_of_scale(self.train, rows, "samples") or len(self._record) >= EARLY
         matches = self._match(rows, device_of(given))
@@ -147,12 +157,12 @@ class Monitor:
         if self.valid is None:
             return None, None
         n = len(matches.copied)
-        valid = as_array(self.valid(given), "valid")
+        valid = as_array(called(self.valid, "valid", given), "valid")
         if valid.shape != (n,):
             raise UserError(f"valid: it returned the shape {valid.shape} for {n} samples; return one value each")
         if valid.dtype.kind not in "biuf" or not np.isin(valid, (0, 1)).all():
-            wrong = next(value for value in valid.tolist() if value not in (0, 1))
-            raise UserError(f"valid: it returned {wrong!r}; return true or false (or 1 or 0) for each sample")
+            wrong = next(value for value in valid.tolist() if value not in (0, 1) or valid.dtype.kind not in "biuf")
+            raise UserError(f"valid: it returned {shown(wrong)}; return true or false (or 1 or 0) for each sample")
         valid = valid.astype(np.bool_)
         return int(valid.sum()), int((valid & matches.copied).sum())
 
@@ -196,14 +206,14 @@ class Monitor:
 
     def gallery(self, path: Path | str | None = None) -> Any:
         """A figure of the last observation's copies beside their originals; also written to ``path``, if given."""
-        return self._gallery.draw(path)
+        return self._gallery.draw(None if path is None else as_path(path))
 
     def report(self, path: Path | str) -> None:
         """Write one HTML page: verdict, curves, looks, and the gallery of the last observation."""
         from twoclocks.monitor.page import write_page
 
         self._check_observed("report")
-        write_page(self._state(), Path(path), self._gallery)
+        write_page(self._state(), as_path(path), self._gallery)
 
     def _state(self) -> MonitorState:
         return MonitorState(
@@ -238,11 +248,11 @@ class Monitor:
 
     def save(self, path: Path | str) -> None:
         """Write the state as JSON, atomically."""
-        write_state(self.state(), Path(path))
+        write_state(self.state(), as_path(path))
 
     def load(self, path: Path | str) -> None:
         """Read what ``save`` wrote."""
-        self.load_state(read_state(Path(path)))
+        self.load_state(read_state(as_path(path)))
 
 
 def validity_of(rule: Any | None, valid: Validity | None) -> Validity | None:
@@ -250,9 +260,11 @@ def validity_of(rule: Any | None, valid: Validity | None) -> Validity | None:
     if rule is not None and valid is not None:
         raise UserError("valid: there is a rule, which says what is valid; give rule or valid, not both")
     if rule is not None and not callable(getattr(rule, "is_valid", None)):
-        raise UserError(f"rule: {rule!r} is not a rule; make one with tc.rules.create, or use valid=")
+        raise UserError(f"rule: {shown(rule)} is not a rule; make one with tc.rules.create, or use valid=")
     if valid is not None and not callable(valid):
-        raise UserError(f"valid: {valid!r} is not a function; give one that returns a true or false value per sample")
+        raise UserError(
+            f"valid: {shown(valid)} is not a function; give one that returns a true or false value per sample"
+        )
     return valid if rule is None else rule.is_valid
 
 
@@ -265,6 +277,8 @@ def criterion_of(copies: str | Criterion, train: TrainingSet) -> Criterion:
     """A criterion by name, or the given one; "auto" chooses by the kind of the data."""
     if isinstance(copies, Criterion):
         return copies
+    if not isinstance(copies, str):
+        raise UserError(f"copies: {shown(copies)} is neither a name nor a criterion; use 'auto', or one of tc.monitor")
     if copies == "auto":
         if train.kind == "texts":
             return Verbatim()
@@ -275,23 +289,10 @@ def criterion_of(copies: str | Criterion, train: TrainingSet) -> Criterion:
             log.warning(f"copies: equality of whole rows, of integers with {symbols} different values; {fix}")
         return Exact()
     if copies not in CRITERIA.names():
-        raise UnknownNameError("copies", str(copies), ["auto", *CRITERIA.names()])
+        raise UnknownNameError("copies", copies, ["auto", *CRITERIA.names()])
     return CRITERIA.get(copies)()
 
 
 def device_of(samples: Any) -> str:
     """Device on which samples are: "cpu" for everything that is not a tensor."""
     return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"
-
-
-def gap_of(train: Any, held_out: Any) -> tuple[float, float | None]:
-    """Held-out minus training loss, and its standard error; None if the losses are single numbers."""
-    means, variances = [], []
-    for name, values in (("train_loss", train), ("held_out_loss", held_out)):
-        array = as_array(values, name).astype(np.float64).ravel()
-        if array.size == 0 or not np.isfinite(array).all():
-            raise UserError(f"{name}: it is empty or not finite; give a number, or one per sample")
-        means.append(float(array.mean()))
-        variances.append(float(array.var(ddof=1)) / array.size if array.size > 1 else None)
-    known = [value for value in variances if value is not None]
-    return means[1] - means[0], float(np.sqrt(sum(known))) if len(known) == 2 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from twoclocks.clocks.series import Look, Series
 from twoclocks.core.errors import UserError
+from twoclocks.core.labels import shown
+
+MOST = 2**53  # floats hold all integers below it
 
 
 class Record:
@@ -27,23 +31,29 @@ class Record:
 
     def check_step(self, step: Any) -> None:
         """Raise UserError unless the step is an integer after the last one."""
-        if not isinstance(step, int | np.integer) or step < 0:
-            raise UserError(f"step: {step!r} is not allowed; use an integer of at least 0")
+        if not is_count(step):
+            raise UserError(f"step: {shown(step)} is not allowed; use an integer of at least 0, and below 2^53")
         if self.last_step is not None and step <= self.last_step:
             raise UserError(f"step: {step} is not after the last one, {self.last_step}; observe in order")
 
     def add(self, look: Look) -> None:
         """Check a look and append it, with Python's own integers and floats."""
+        if not isinstance(look, Look):
+            raise UserError(f"look: {shown(look)} is not allowed; give a tc.monitor.Look(step, copied, trials)")
         self.check_step(look.step)
-        counts = look.copied, look.trials, look.valid or 0, look.copied_valid or 0
-        if not all(isinstance(count, int | np.integer) for count in counts):
-            raise UserError(f"look: {look} is not allowed; counts must be integers")
-        if look.trials < 1 or not all(0 <= count <= look.trials for count in counts):
-            raise UserError(f"look: {look} is not allowed; counts must lie between 0 and trials, which is at least 1")
+        counts = [look.copied, look.trials, *(c for c in (look.valid, look.copied_valid) if c is not None)]
+        if not all(map(is_count, counts)):
+            raise UserError(
+                f"look: {shown(look, 200)} is not allowed; counts must be integers of at least 0, and below 2^53"
+            )
+        if look.trials < 1 or max(counts) > look.trials:
+            fix = "counts must lie between 0 and trials, which is at least 1"
+            raise UserError(f"look: {shown(look, 200)} is not allowed; {fix}")
         if self.with_validity and look.valid is None:
             raise UserError("look: valid is missing, and validity is known; give how many samples are valid")
         if look.copied_valid is not None and look.copied_valid > min(look.copied, look.valid or 0):
-            raise UserError(f"look: {look} is not allowed; copied_valid counts samples that are both copied and valid")
+            fix = "copied_valid counts samples that are both copied and valid"
+            raise UserError(f"look: {shown(look, 200)} is not allowed; {fix}")
         self.check_gap(look)
         counted = {name: getattr(look, name) for name in ("step", "copied", "trials", "valid", "copied_valid")}
         losses = {name: getattr(look, name) for name in ("gap", "gap_error")}
@@ -51,10 +61,12 @@ class Record:
         self.looks.append(Look(**plain, **{n: None if v is None else float(v) for n, v in losses.items()}))  # type: ignore[arg-type]
 
     def check_gap(self, look: Look) -> None:
-        """Raise UserError if the gap is not finite, or given at some looks only."""
-        gap, error = look.gap or 0.0, look.gap_error or 0.0
-        if not np.isfinite([gap, error]).all() or error < 0:
-            raise UserError(f"look: the gap {gap} ± {error} is not finite, or its error is below 0; leave it out")
+        """Raise UserError if the gap is not a finite number, or given at some looks only."""
+        for name, value in (("gap", look.gap), ("gap_error", look.gap_error)):
+            if value is not None and not is_finite(value):
+                raise UserError(f"look: {name} = {shown(value)} is not finite, or no number; leave it out")
+        if look.gap_error is not None and look.gap_error < 0:
+            raise UserError(f"look: gap_error = {look.gap_error} is below 0; leave it out")
         if self.looks and (look.gap is None) != (self.looks[-1].gap is None):
             raise UserError("look: losses must be given at every look or at none; the gap's clock needs all of them")
 
@@ -62,3 +74,15 @@ class Record:
         """All looks as columns; ``copies`` is the definition of a copy."""
         found = Series.from_looks(self.looks, copies)
         return found if self.with_validity else replace(found, valid=None)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is an integer that can be a step or a count; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < MOST
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float can hold."""
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    return bool(abs(value) <= sys.float_info.max)  # also of integers with more digits; NaN is not

@@ -9,11 +9,13 @@ from typing import Any
 
 from twoclocks.clocks.chance import Chance
 from twoclocks.clocks.series import Look
-from twoclocks.clocks.settings import ClockSettings, Policy
+from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import UserError
+from twoclocks.core.labels import shown
+from twoclocks.monitor.record import Record, is_count, is_finite
 from twoclocks.store.checksums import decode_document, encode_document
-from twoclocks.store.files import read, write_atomic
+from twoclocks.store.files import DiskError, read, write_atomic
 
 FORMAT = 2  # of the stored state
 _FIX = "give what state() returned"
@@ -56,13 +58,17 @@ class MonitorState:
         if not isinstance(state, Mapping) or state.get("format") != FORMAT:
             raise UserError(f"state: it is not the state of a monitor of format {FORMAT}; {_FIX}")
         try:
-            about = dict(state["about"])
+            about, looks = dict(state["about"]), [Look(**look) for look in state["looks"]]
             about["settings"] = build(ClockSettings, about["settings"], "clocks")
+            about["chance"] = None if about["chance"] is None else chance_of(about["chance"])
+            check_about(about)
+            record = Record(with_validity=False)
+            for look in looks:
+                record.add(look)
             about["symmetries"] = tuple(about["symmetries"])
-            about["chance"] = None if about["chance"] is None else Chance(**about["chance"])
-            return cls(**about, looks=tuple(Look(**look) for look in state["looks"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"state: it is damaged ({error}); {_FIX}") from None
+            return cls(**about, looks=tuple(record.looks))
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise UserError(f"state: it is damaged ({shown(error, 200)}); {_FIX}") from None
 
     def check_same(self, stored: MonitorState) -> None:
         """Raise UserError if a stored state was counted with another training set, criterion, validity or thresholds.
@@ -78,7 +84,29 @@ class MonitorState:
             ("settings", counting(self.settings), counting(stored.settings)),
         ):
             if ours != theirs:
-                raise UserError(f"state: its {key} is {theirs}, this monitor's {ours}; use the same")
+                raise UserError(f"state: its {key} is {theirs!s:.200}, this monitor's {ours!s:.200}; use the same")
+
+
+def chance_of(stored: Mapping[str, Any]) -> Chance:
+    """A stored chance level; ValueError if it is none."""
+    chance = Chance(**stored)
+    ends = (chance.rate, chance.low, chance.high)
+    if not all(is_finite(end) and 0 <= end <= 1 for end in ends) or not isinstance(chance.basis, str):
+        raise ValueError("chance: it is no probability with its ends")
+    return chance
+
+
+def check_about(about: Mapping[str, Any]) -> None:
+    """Raise ValueError if a value is of a kind that no state has."""
+    kinds = {"train": str, "policy": str, "copies": str, "validity": str | None, "symmetries": list}
+    for key, kind in kinds.items():
+        if not isinstance(about[key], kind):
+            raise ValueError(f"{key}: {about[key]!r:.80}")
+    if about["policy"] not in POLICIES or not all(isinstance(name, str) for name in about["symmetries"]):
+        raise ValueError("policy or symmetries: unknown")
+    numbers = [about["rows"], about["distinct"], *([] if about["groups"] is None else [about["groups"]])]
+    if not all(is_count(number) and number > 0 for number in numbers):
+        raise ValueError("rows, distinct or groups: not counted")
 
 
 def counting(settings: ClockSettings) -> dict[str, Any]:
@@ -96,4 +124,6 @@ def read_state(path: Path) -> dict[str, Any]:
     try:
         return decode_document(read(path))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a state ({error}); give a file that save wrote") from None
+        why = error.error.strerror if isinstance(error, DiskError) else error
+        where = shown(str(path), 200)
+        raise UserError(f"path: {where} cannot be read as a state ({why}); give a file that save wrote") from None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.core.labels import shown
+from twoclocks.monitor.inputs import Values, as_values, called
 
-Values = npt.NDArray[Any]  # (n, *shape)
 Symmetry = Callable[[Values], Values]  # (n, *shape) -> (n, *shape), one other form of each row
 CHANNELS = 4  # an axis of at most so many entries, first or last of three, is taken for colour channels
 SHIFT = 2  # pixels by which "crop" moves an image
@@ -78,25 +77,28 @@ def named(name: str, shape: tuple[int, ...]) -> list[Symmetry]:
     return [partial(moved, axes=axes, by=(a, b)) for a in steps for b in steps if (a, b) != (0, 0)]
 
 
-def symmetries_of(given: Sequence[str | Symmetry], shape: tuple[int, ...], kind: str) -> tuple[Symmetry, ...]:
-    """The functions of declared symmetries, named or your own; UserError where they cannot be applied."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise UserError(f"symmetries: {given!r} is not a list; write [{given!r}]")
+def symmetries_of(given: Sequence[str | Symmetry], rows: Values, kind: str) -> tuple[Symmetry, ...]:
+    """The functions of declared symmetries, named or your own; UserError where they cannot be applied to the rows."""
+    if not isinstance(given, list | tuple):
+        raise UserError(f"symmetries: {shown(given)} is not a list; write [{shown(given)}]")
     if given and kind == "texts":
-        raise UserError(f"symmetries: {list(given)} cannot be applied to texts; leave them out")
+        raise UserError(f"symmetries: {shown(given)} cannot be applied to texts; leave them out")
     found: list[Symmetry] = []
     for one in given:
-        found += named(one, shape) if isinstance(one, str) else [checked(one, shape)]
+        found += named(one, rows.shape[1:]) if isinstance(one, str) else [checked(one, rows)]
     return tuple(found)
 
 
-def checked(function: Symmetry, shape: tuple[int, ...]) -> Symmetry:
-    """Your own function, after a try on two rows of zeros."""
+def checked(function: Symmetry, rows: Values) -> Symmetry:
+    """Your own function, after a try on two rows."""
     if not callable(function):
-        raise UserError(f"symmetries: {function!r} is neither a name nor a function; known: {', '.join(SYMMETRIES)}")
-    there = np.asarray(function(np.zeros((2, *shape)))).shape
-    if there != (2, *shape):
-        raise UserError(f"symmetries: {function!r} returned the shape {there}; return {(2, *shape)}, as it was given")
+        known = ", ".join(SYMMETRIES)
+        raise UserError(f"symmetries: {shown(function)} is neither a name nor a function; known: {known}")
+    expected = rows[[0, -1]]
+    found = as_values(called(function, "symmetries", expected.copy()), "symmetries")
+    if found.shape != expected.shape or (found.dtype.kind == "f") != (expected.dtype.kind == "f"):
+        given, got = (f"{one.dtype} of shape {one.shape}" for one in (expected, found))
+        raise UserError(f"symmetries: {shown(function)} returned {got}; return {given}, as it was given")
     return function
 
 

@@ -12,13 +12,11 @@ import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.rows import byte_keys
+from twoclocks.monitor.inputs import Text, Values, as_texts, as_values, is_bfloat16, is_texts
 from twoclocks.monitor.near_duplicates import near_duplicates
 from twoclocks.monitor.symmetries import Symmetry, symmetries_of
 
 Kind = Literal["integers", "floats", "texts"]
-Values = npt.NDArray[Any]  # (n, *shape): integers or floats
-Text = tuple[Any, ...] | str  # tokens, or a string
-TOKENS = (str, int, np.integer)
 ENTRIES = 100_000  # from which the range of the values is computed
 FAMILY = 64  # neighbours among which the near-duplicates of a row are searched
 
@@ -32,24 +30,26 @@ class TrainingSet:
     """
 
     def __init__(self, train: Any, symmetries: Sequence[str | Symmetry] = ()) -> None:
-        self.given = len(train)
         self.texts: list[Text] = []
         self.values: Values = np.zeros((0, 0))
         if is_texts(train):
             self.kind: Kind = "texts"
             self.texts = as_texts(train, "train")
+            self.given = len(self.texts)
             self.original = np.array(list({text: i for i, text in reversed(list(enumerate(self.texts)))}.values()))
             self.original = np.sort(self.original).astype(np.int64)
             self.texts = [self.texts[i] for i in self.original]
             self.shape: tuple[int, ...] = ()
         else:
             values = as_values(train, "train")
+            self.given = len(values)
             self.kind = kind_of(values)
             _, first = np.unique(byte_keys(flat(values)), return_index=True)
             self.original = np.sort(first).astype(np.int64)  # index of each distinct row among the rows that were given
             self.values = values[self.original]
             self.shape = values.shape[1:]
-        self.symmetries = symmetries_of(symmetries, self.shape, self.kind)
+        self.bfloat16 = is_bfloat16(train)
+        self.symmetries = symmetries_of(symmetries, self.values, self.kind)
 
     def __len__(self) -> int:
         """Number of distinct rows."""
@@ -98,61 +98,6 @@ class TrainingSet:
         if shape != self.shape and len(shape) > 1 and len(self.shape) > 1:
             fix = "give both in the same order of axes"
             raise UserError(f"{name}: rows of shape {shape}, the training set has {self.shape}; {fix}")
-
-
-def is_texts(values: Any) -> bool:
-    """Whether values are texts: strings, or sequences of tokens of different lengths."""
-    if hasattr(values, "dtype") or not isinstance(values, Sequence) or not len(values):
-        return False
-    if isinstance(values[0], str):
-        return True
-    lengths = {len(row) for row in values if isinstance(row, Sequence) or getattr(row, "ndim", None) == 1}
-    return len(lengths) > 1 and all(np.asarray(row).dtype.kind in "iu" for row in values[:100])
-
-
-def as_texts(values: Any, name: str) -> list[Text]:
-    """Convert strings, or rows of tokens, to texts."""
-    if isinstance(values, str) or not len(values):
-        raise UserError(f"{name}: {values!r:.40} is not a list of texts; give at least one, as a list")
-    texts: list[Text] = []
-    for index, row in enumerate(values):
-        tokens = row if isinstance(row, str) else tuple(np.asarray(as_array(row, name)).ravel().tolist())
-        if not isinstance(tokens, str) and not all(isinstance(token, TOKENS) for token in tokens):
-            raise UserError(f"{name}: text {index} has tokens that are neither integers nor strings; give token ids")
-        texts.append(tokens)
-    return texts
-
-
-def as_values(values: Any, name: str) -> Values:
-    """Convert values to an array (n, *shape): floats keep their dtype, integers get the smallest that can hold them.
-
-    Values that may be missing (NaN, infinity, masked) are an error; they never count as "not a copy".
-    """
-    array = as_array(values, name)
-    if array.dtype.kind not in "iubf":
-        raise UserError(f"{name}: dtype {array.dtype} is not allowed; give integers or floats")
-    if array.ndim < 2 or array.size == 0:
-        raise UserError(f"{name}: shape {array.shape} is not allowed; give at least one row, as (n, entries)")
-    if array.dtype.kind == "f":
-        if not np.isfinite(array).all():
-            raise UserError(f"{name}: a value is NaN or infinite; leave missing samples out")
-        return np.ascontiguousarray(array)
-    least = np.result_type(*(np.min_scalar_type(int(end)) for end in (array.min(), array.max())))
-    # There is no integer dtype for numbers below 0 and above 2^63 together, and numpy would take floats.
-    return np.ascontiguousarray(array, dtype=least if least.kind in "iub" else np.int64)
-
-
-def as_array(values: Any, name: str) -> npt.NDArray[Any]:
-    """Convert a list, array or tensor to a numpy array; bfloat16, which numpy lacks, becomes float32."""
-    if hasattr(values, "detach"):
-        tensor = values.detach().cpu()
-        values = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
-    if np.ma.is_masked(values):
-        raise UserError(f"{name}: some values are masked; leave missing samples out")
-    try:
-        return np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{name}: it is not an array ({error}); give rows of equal length") from None
 
 
 def kind_of(values: Values) -> Kind:

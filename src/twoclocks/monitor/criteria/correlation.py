@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.arrays import Floats
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import UserError
 from twoclocks.monitor.cosine import CosineSearch, Form, Indices, Rows, unit
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matcher, Matches
-from twoclocks.monitor.training_set import TrainingSet, Values, flat
+from twoclocks.monitor.inputs import Values, checked_number
+from twoclocks.monitor.training_set import TrainingSet, flat
 
 
 @CRITERIA.register("correlation")
@@ -35,8 +36,7 @@ class Correlation(Criterion):
         return f"copies by correlation above {self.above:g}"
 
     def __post_init__(self) -> None:
-        if not 0 < self.above < 1:
-            raise SettingError("above", self.above, "use a number above 0 and below 1")
+        checked_number("above", self.above, 0, 1, "use a number above 0 and below 1")
 
     def matcher(self, train: TrainingSet) -> Matcher:
         self.check_kind(train)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.monitor.criteria.base import Criterion, Matcher, Matches
-from twoclocks.monitor.training_set import TrainingSet, Values
+from twoclocks.monitor.inputs import Shown, Values, as_array, called, checked_number
+from twoclocks.monitor.training_set import TrainingSet
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Distance(Criterion):
         own = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         return f"copies by {own} below {self.below:g}"
 
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise SettingError("function", Shown(self.function), "use a function of samples and training rows")
+        checked_number("below", self.below, -math.inf, math.inf, "use a number")
+
     def matcher(self, train: TrainingSet) -> Matcher:
         self.check_kind(train)
 
@@ -46,7 +53,10 @@ class Distance(Criterion):
 
     def nearest(self, samples: Values, train: Values) -> tuple[Any, Any]:
         """Nearest row of each sample (−1 if the function returns only the distance) and its distance: (n,) each."""
-        distance = np.asarray(self.function(as_given(samples), as_given(train)), dtype=np.float64)
+        distance = as_array(called(self.function, "function", as_given(samples), as_given(train)), "function")
+        if distance.dtype.kind not in "iubf":
+            raise UserError(f"function: it returned {distance.dtype}; return distances as floats")
+        distance = distance.astype(np.float64)
         if distance.shape not in ((len(samples),), (len(samples), len(train))):
             expected = f"({len(samples)},) or ({len(samples)}, {len(train)})"
             raise UserError(f"function: it returned the shape {distance.shape}; return {expected}")

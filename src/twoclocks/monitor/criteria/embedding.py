@@ -10,10 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.labels import shown
 from twoclocks.core.lazy import torch
 from twoclocks.monitor.cosine import CosineSearch, Form, Rows
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matcher, Matches
-from twoclocks.monitor.training_set import Kind, TrainingSet, as_array
+from twoclocks.monitor.inputs import Shown, as_array, called, checked_integer, checked_number
+from twoclocks.monitor.training_set import Kind, TrainingSet
 
 
 @CRITERIA.register("embedding")
@@ -44,11 +46,11 @@ class Embedding(Criterion):
     ) -> None:
         if not callable(function):
             fix = "create it with Embedding(function), where function maps rows (n, *shape) to (n, features)"
-            raise UserError(f"copies: 'embedding' needs a function, and {function!r} is none; {fix}")
-        if not 0 < cosine_above < 1:
-            raise SettingError("cosine_above", cosine_above, "use a number above 0 and below 1")
-        if not isinstance(batch, int) or batch < 1:
-            raise SettingError("batch", batch, "use an integer of at least 1")
+            raise UserError(f"copies: 'embedding' needs a function, and {shown(function)} is none; {fix}")
+        checked_number("cosine_above", cosine_above, 0, 1, "use a number above 0 and below 1")
+        batch = checked_integer("batch", batch, 1)
+        if name is not None and not isinstance(name, str):
+            raise SettingError("name", Shown(name), "use a text")
         own = getattr(function, "__qualname__", type(function).__qualname__)
         values = {"function": function, "cosine_above": cosine_above, "label": name or own, "batch": batch}
         for field, value in values.items():
@@ -82,7 +84,8 @@ class Embedding(Criterion):
         with torch.no_grad():
             for begin in range(0, len(rows), self.batch):
                 part = rows[begin : begin + self.batch]
-                found = as_array(self.function(copy(part)), "function")  # it may write into what it gets
+                own = copy(part)  # the function may write into what it gets
+                found = as_array(called(self.function, "function", own), "function")
                 self.check(found, len(part), f"{what} {begin} to {begin + len(part) - 1}")
                 if parts and found.shape[1] != parts[0].shape[1]:
                     problem = f"{found.shape[1]} features for {what} {begin}, {parts[0].shape[1]} before"

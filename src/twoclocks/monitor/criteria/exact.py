@@ -10,7 +10,8 @@ import numpy as np
 from twoclocks.core.errors import UserError
 from twoclocks.core.rows import byte_keys
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matcher, Matches
-from twoclocks.monitor.training_set import TrainingSet, Values, common_dtype, flat
+from twoclocks.monitor.inputs import Values, checked_flag
+from twoclocks.monitor.training_set import TrainingSet, common_dtype, flat
 
 
 @CRITERIA.register("exact")
@@ -28,6 +29,9 @@ class Exact(Criterion):
     @property
     def name(self) -> str:
         return "copies"
+
+    def __post_init__(self) -> None:
+        checked_flag("floats", self.floats)
 
     def matcher(self, train: TrainingSet) -> Matcher:
         check_floats(self, train)

@@ -11,7 +11,8 @@ import numpy as np
 from twoclocks.core.errors import SettingError
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matcher, Matches
 from twoclocks.monitor.criteria.exact import check_floats
-from twoclocks.monitor.training_set import TrainingSet, Values, common_dtype, flat
+from twoclocks.monitor.inputs import Values, checked_flag, checked_integer
+from twoclocks.monitor.training_set import TrainingSet, common_dtype, flat
 
 TILE = 1 << 24  # most entries compared at once
 PIECE = 1 << 10  # training rows compared at once: bounds the memory for training sets of any size
@@ -32,8 +33,8 @@ class Hamming(Criterion):
         return f"copies up to {self.most} entries"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.most, int) or self.most < 0:
-            raise SettingError("most", self.most, "use an integer of at least 0")
+        checked_integer("most", self.most, 0)
+        checked_flag("floats", self.floats)
 
     def matcher(self, train: TrainingSet) -> Matcher:
         check_floats(self, train)

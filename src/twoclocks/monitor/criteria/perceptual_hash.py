@@ -10,10 +10,11 @@ import numpy.typing as npt
 from scipy.fft import dctn
 
 from twoclocks.core.arrays import Floats
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import UserError
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Flags, Matcher, Matches
+from twoclocks.monitor.inputs import Values, checked_integer
 from twoclocks.monitor.symmetries import image_axes
-from twoclocks.monitor.training_set import TrainingSet, Values
+from twoclocks.monitor.training_set import TrainingSet
 
 SIDE = 32  # pixels of the reduced image
 FREQUENCIES = slice(1, 9)  # 8 × 8 low frequencies, without the constant ones
@@ -47,9 +48,7 @@ class PerceptualHash(Criterion):
         return f"copies up to {self.most} bits of a perceptual hash"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.most, int) or not 0 <= self.most < BITS // 2:
-            fix = f"use an integer from 0 to {BITS // 2 - 1}; unrelated images differ in about {BITS // 2} bits"
-            raise SettingError("most", self.most, fix)
+        checked_integer("most", self.most, 0, BITS // 2 - 1)  # unrelated images differ in about half of the bits
 
     def matcher(self, train: TrainingSet) -> Matcher:
         self.check_kind(train)
@@ -96,13 +95,13 @@ def perceptual_hashes(images: Values) -> tuple[Hashes, Flags]:
 
 
 def grey(images: Values) -> Floats:
-    """Images as arrays (n, H, W) of brightness; channels beyond three (opacity) are left out."""
+    """Images as arrays (n, H, W) of brightness; two channels count alike, those beyond three (opacity) are left out."""
     axes = image_axes(images.shape[1:])
     if images.ndim == 3:
         return images.astype(np.float64)
     colours = np.moveaxis(images, 6 - sum(axes), 3)  # the axis that is left of 1, 2 and 3
     if colours.shape[3] < len(LUMA):
-        return colours[..., 0].astype(np.float64)
+        return np.asarray(colours.mean(3, dtype=np.float64))
     return np.asarray(colours[..., :3] @ LUMA)
 
 

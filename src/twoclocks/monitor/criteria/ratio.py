@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import UserError
 from twoclocks.core.lazy import torch
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matcher, Matches
+from twoclocks.monitor.inputs import checked_integer, checked_number
 from twoclocks.monitor.nearest import Nearest
 from twoclocks.monitor.training_set import TrainingSet
 
@@ -48,10 +49,9 @@ class Ratio(Criterion):
         return PUBLISHED if self.below is None else self.below
 
     def __post_init__(self) -> None:
-        if self.below is not None and not 0 < self.below <= 1:
-            raise SettingError("below", self.below, "use a number above 0, at most 1, or None")
-        if not isinstance(self.next_rows, int) or self.next_rows < 1:
-            raise SettingError("next_rows", self.next_rows, "use an integer of at least 1")
+        if self.below is not None:
+            checked_number("below", self.below, 0, 1 + 1e-12, "use a number above 0, at most 1, or None")
+        checked_integer("next_rows", self.next_rows, 1)
 
     def calibrated(self, train: TrainingSet, held_out: Any | None) -> tuple[Criterion, Any | None]:
         """With a threshold from every second held-out sample; the others are left for the chance level."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar
@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.labels import shown
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matches
+from twoclocks.monitor.inputs import Shown, called, checked_integer
 from twoclocks.monitor.suffix_array import Runs, SuffixArray, Tokens
 from twoclocks.monitor.training_set import Kind, TrainingSet
 
@@ -43,11 +45,12 @@ class Verbatim(Criterion):
         return f"copies by a run of {self.tokens} tokens{split}{padding}"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tokens, int) or self.tokens < 1:
-            raise SettingError("tokens", self.tokens, "use an integer of at least 1")
+        checked_integer("tokens", self.tokens, 1)
+        if not isinstance(self.padding, int | str | np.integer | None):
+            raise SettingError("padding", Shown(self.padding), "use a token: an integer or a text")
         if not callable(self.split):
             raise SettingError(
-                "split", self.split, "use a function from a string to a list of tokens, such as str.split"
+                "split", Shown(self.split), "use a function from a string to a list of tokens, such as str.split"
             )
 
     def matcher(self, train: TrainingSet) -> VerbatimMatcher:
@@ -75,6 +78,18 @@ def longest_repeat(tokens: Tokens) -> int:
     """Length of the longest run of one token."""
     ends = np.flatnonzero(np.diff(tokens, append=-3))
     return int(np.diff(ends, prepend=-1).max(initial=0))
+
+
+def tokens_by(split: Callable[[str], Iterable[Any]], text: str) -> list[Any]:
+    """The tokens of a string by a function of the user."""
+    found = called(split, "split", text)
+    if isinstance(found, dict) or not isinstance(found, Iterable) or getattr(found, "ndim", 1) != 1:
+        raise UserError(f"split: it returned {shown(found)}; return a list of tokens")
+    tokens = called(list, "split", found)
+    for token in tokens:
+        if not isinstance(token, Hashable) or hasattr(token, "detach") or isinstance(token, np.void):
+            raise UserError(f"split: it returned the token {shown(token)}; return texts or integers")
+    return tokens
 
 
 UNSEEN, PADDING = -1, -2  # tokens of a sample that no training text can share
@@ -135,5 +150,5 @@ class VerbatimMatcher:
                 f"{name}: text {place} has {kinds[1]}, the training set has {kinds[0]}; give both as one kind"
             )
         if isinstance(text, str):
-            return list(self.criterion.split(text))
+            return tokens_by(self.criterion.split, text)
         return np.asarray(text).tolist() if hasattr(text, "dtype") else list(text)
