@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import random
 import re
 import signal
@@ -81,8 +82,11 @@ def monitor_state_flips(folder: Path) -> Tally:
     flipped = (data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :] for at in range(len(data)) for bit in range(8))
     tally = Tally("bit of a monitor's state flipped, or its end lost")
     again = tc.Monitor(BITS)
-    for damaged in (*flipped, *(data[:end] for end in range(len(data)))):
-        path.write_bytes(damaged)
+    descriptor = os.open(path, os.O_WRONLY)  # one open file: to truncate and fill it again may wait for the disk
+    for damaged in (*flipped, *(data[:end] for end in range(len(data) - 1, -1, -1))):
+        os.pwrite(descriptor, damaged, 0)
+        if len(damaged) < len(data):
+            os.ftruncate(descriptor, len(damaged))
         tally.tried += 1
         try:
             again.load(path)
@@ -93,6 +97,7 @@ def monitor_state_flips(folder: Path) -> Tally:
         except UserError:
             tally.detected += again.last_step is None  # and nothing of it was kept
             tally.wrong += again.last_step is not None
+    os.close(descriptor)
     return tally
 
 

@@ -165,7 +165,7 @@ def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = Non
             else:
                 points.append(Point(run, chosen_onset(clocks, clock, run), label))
         if reason is not None:
-            left_out.append(f"{run.path}: {reason}")
+            left_out.append(f"{run.label}: {reason}")  # no path: pages show it
     if not points:
         raise UserError(f"runs: none can be used ({left_out[0]}); give others")
     return points, left_out
@@ -195,7 +195,7 @@ def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
     if clock == "tau_gap":
         if clocks.gap is None:
             raise UserError(
-                f"{run.path}: the loss gap was not measured (there are no held-out samples); leave this run out"
+                f"{run.label}: the loss gap was not measured (there are no held-out samples); leave this run out"
             )
         return clocks.gap
     return clocks.memory if clock == "tau_mem" else clocks.rule

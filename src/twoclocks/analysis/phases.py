@@ -181,7 +181,7 @@ def phase_diagram(runs: Sequence[Run]) -> PhaseDiagram:
     """The phases of every run that holds an evaluation; forks beside their origin are left out."""
     origins = {run.path.absolute().name for run in runs}
     reasons = {run.path: unfit(run, "tau_rule", origins) for run in runs}
-    left_out = tuple(f"{path}: {why}" for path, why in reasons.items() if why is not None)
+    left_out = tuple(f"{run.label}: {why}" for run in runs if (why := reasons[run.path]) is not None)
     fit = [run for run in runs if reasons[run.path] is None]
     if not fit:
         raise UserError(f"runs: none can be used ({left_out[0] if left_out else 'there are none'}); give others")
