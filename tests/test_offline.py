@@ -42,3 +42,9 @@ def test_the_users_own_choice_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["MLFLOW_DISABLE_TELEMETRY"] == "false" and os.environ["WANDB_ERROR_REPORTING"] == "false"
     for name in TELEMETRY:
         monkeypatch.delenv(name)
+
+
+def test_the_documentation_names_every_variable() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "integrations.md").read_text(encoding="utf-8")
+    for name, (value, package) in TELEMETRY.items():
+        assert f"| {package} | `{name}` | `{value}` |" in page

@@ -78,11 +78,11 @@ class Record:
 
 def is_count(value: Any) -> bool:
     """Whether a value is an integer that can be a step or a count; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < MOST
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < MOST)
 
 
 def is_finite(value: Any) -> bool:
     """Whether a value is a number that a float can hold."""
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         return False
-    return bool(abs(value) <= sys.float_info.max)  # also of integers with more digits; NaN is not
+    return bool(-sys.float_info.max <= value <= sys.float_info.max)  # also of integers with more digits; NaN is not

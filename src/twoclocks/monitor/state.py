@@ -15,7 +15,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.labels import shown
 from twoclocks.monitor.record import Record, is_count, is_finite
 from twoclocks.store.checksums import decode_document, encode_document
-from twoclocks.store.files import DiskError, read, write_atomic
+from twoclocks.store.files import DOCUMENT, DiskError, read, write_atomic
 
 FORMAT = 2  # of the stored state
 _FIX = "give what state() returned"
@@ -122,7 +122,7 @@ def write_state(state: Mapping[str, Any], path: Path) -> None:
 def read_state(path: Path) -> dict[str, Any]:
     """Read what ``write_state`` wrote."""
     try:
-        return decode_document(read(path))
+        return decode_document(read(path, DOCUMENT))
     except (OSError, ValueError) as error:
         why = error.error.strerror if isinstance(error, DiskError) else error
         where = shown(str(path), 200)

@@ -85,7 +85,7 @@ def tokens_by(split: Callable[[str], Iterable[Any]], text: str) -> list[Any]:
     found = called(split, "split", text)
     if isinstance(found, dict) or not isinstance(found, Iterable) or getattr(found, "ndim", 1) != 1:
         raise UserError(f"split: it returned {shown(found)}; return a list of tokens")
-    tokens = called(list, "split", found)
+    tokens: list[Any] = called(list, "split", found)
     for token in tokens:
         if not isinstance(token, Hashable) or hasattr(token, "detach") or isinstance(token, np.void):
             raise UserError(f"split: it returned the token {shown(token)}; return texts or integers")
