@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twoclocks.core.labels import visible
+from twoclocks.core.text import visible
 
 
 def page_environment(package: str) -> Any:

@@ -86,8 +86,13 @@ def import_files(paths: Any, folder: Path = Path(), source: str = "imports") -> 
 
 
 def imported_files() -> list[dict[str, str]]:
-    """Path and SHA-256 of every file that this process imported, as a run directory stores them."""
+    """Path and SHA-256 of every file that this process imported."""
     return [{"path": str(path), "sha256": digest} for path, digest in _imported.items()]
+
+
+def imported_names() -> list[dict[str, str]]:
+    """The same with file names alone, as a run directory stores them: it may be shared, and folders are private."""
+    return [{**record, "path": Path(record["path"]).name} for record in imported_files()]
 
 
 def imports_behind(parts: Iterable[object]) -> list[str]:

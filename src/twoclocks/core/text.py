@@ -1,4 +1,4 @@
-"""Text that is safe to print: control characters escaped, long values cut, and ASCII where nothing else can be written.
+"""Text that is safe to show: control characters escaped, long values cut, and ASCII where nothing else can be written.
 
 Names, paths and YAML keys come from files and command lines of other people. Escape sequences in them could move the
 cursor, rename the window or forge a second line, so they are shown, never sent.
@@ -6,12 +6,16 @@ cursor, rename the window or forge a second line, so they are shown, never sent.
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import Any
 
 VALUE_LENGTH = 200  # characters of a value in a message
 LINE_LENGTH = 1000  # characters of a message
 MOST_BITS = 4096  # of integers that are shown with their digits
-GAP = " … "
+GAP = "…"
+JOINERS = "\u200c\u200d"  # they shape letters and emoji, and move nothing
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}  # control, format (also from right to left), half of a pair, line breaks
 
 _ASCII = {
     **{"α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "λ": "lambda", "μ": "mu", "π": "pi"},
@@ -22,22 +26,29 @@ _ASCII = {
 }
 
 
-def printable(text: str) -> str:
-    r"""The text with everything escaped that is not printable: controls, bidi marks, line ends, lone surrogates.
+def visible(text: str, keep: str = "") -> str:
+    r"""Text whose invisible characters are written as Python would escape them, except those in ``keep``.
 
-    >>> print(printable("a\x1b[2Jb\nc"))
-    a\x1b[2Jb\nc
+    >>> visible("a\x1b[31m\u202eb"), visible("$x_1$ <b> 中 😀")
+    ('a\\x1b[31m\\u202eb', '$x_1$ <b> 中 😀')
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in text)
+    return "".join(ascii(c)[1:-1] if is_hidden(c) and c not in keep else c for c in text)
+
+
+def is_hidden(character: str) -> bool:
+    """Whether a character changes what is around it, or may not be written to a file."""
+    if unicodedata.category(character) in HIDDEN:
+        return character not in JOINERS
+    return ord(character) & 0xFFFE == 0xFFFE  # no character, by definition
 
 
 def shortened(text: str, most: int = VALUE_LENGTH) -> str:
     """The text, cut in its middle where it has more than ``most`` characters: both ends stay.
 
     >>> shortened("0123456789", 7)
-    '01 … 89'
+    '012…789'
     """
     if len(text) <= most:
         return text
@@ -45,23 +56,29 @@ def shortened(text: str, most: int = VALUE_LENGTH) -> str:
     return f"{text[:head]}{GAP}{text[len(text) - (most - len(GAP) - head) :]}"
 
 
+def short(text: str, most: int) -> str:
+    """A name as drawings and tables show it: visible, and of at most so many characters."""
+    return shortened(visible(text), most)
+
+
 def one_line(text: str) -> str:
     """A message as one printable line of a readable length."""
-    return shortened(printable(text), LINE_LENGTH)
+    return short(text, LINE_LENGTH)
 
 
-def show(value: Any) -> str:
-    """A value as an error names it: its ``repr``, or a short form of it.
+def show(value: Any, most: int = VALUE_LENGTH) -> str:
+    """A value as an error names it: its ``repr`` on one line, cut in its middle; an exception by its message.
 
-    >>> show(10**5000)
-    'an integer of 16610 bits'
+    >>> show(10**5000), show([1, 2])
+    ('an integer of 16610 bits', '[1, 2]')
     """
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > MOST_BITS:
         return f"an integer of {value.bit_length()} bits"
     try:
-        return shortened(printable(repr(value)))
-    except (ValueError, RecursionError):  # an integer with thousands of digits inside, or a value that holds itself
+        text = str(value) if isinstance(value, Exception) else repr(value)
+    except Exception:  # an integer with thousands of digits inside, a value that holds itself, an object of the user
         return f"a value of type {type(value).__name__}"
+    return short(re.sub(r"\s*\n\s*", " ", text), most)
 
 
 def encodable(text: str, encoding: str | None) -> str:

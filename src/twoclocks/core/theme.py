@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from twoclocks.core.labels import visible
+from twoclocks.core.text import visible
 
 COLOURS: dict[str, tuple[str, str]] = {  # name: (light, dark)
     "ink": ("#1c2430", "#e8ecf1"),

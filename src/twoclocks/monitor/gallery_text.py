@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Any
 
-from twoclocks.core.labels import visible
+from twoclocks.core.text import visible
 
 COLUMNS = 110  # characters of a line
 MOST = 60  # tokens that are shown of the longest shared run

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.core.labels import shown
+from twoclocks.core.text import show
 
 Values = npt.NDArray[Any]  # (n, *shape): integers or floats
 Text = tuple[Any, ...] | str  # tokens, or a string
@@ -29,7 +29,7 @@ def as_array(values: Any, name: str) -> npt.NDArray[Any]:
     except UserError:
         raise
     except Exception as error:  # numpy asks the object, which may answer with any error
-        raise UserError(f"{name}: it is not an array ({shown(error)}); give rows of equal length") from None
+        raise UserError(f"{name}: it is not an array ({show(error)}); give rows of equal length") from None
     if array.size > MOST:
         raise UserError(f"{name}: shape {array.shape} is too large; give fewer entries")
     return array
@@ -72,7 +72,7 @@ def as_values(values: Any, name: str) -> Values:
     """
     array = as_array(values, name)
     if array.dtype.kind not in "iubf":
-        raise UserError(f"{name}: {shown(values)} has the dtype {array.dtype}; give integers or floats, (n, entries)")
+        raise UserError(f"{name}: {show(values)} has the dtype {array.dtype}; give integers or floats, (n, entries)")
     if array.ndim < 2 or array.size == 0:
         raise UserError(f"{name}: shape {array.shape} is not allowed; give at least one row, as (n, entries)")
     if array.dtype.kind == "f":
@@ -91,7 +91,7 @@ def as_losses(values: Any, name: str) -> npt.NDArray[np.float64]:
     """Convert a number, or one per sample, to finite floats (n,)."""
     array = as_array(values, name)
     if array.dtype.kind not in "iubf" or array.size == 0 or not np.isfinite(array).all():
-        raise UserError(f"{name}: {shown(values)} is empty or not finite; give a number, or one per sample")
+        raise UserError(f"{name}: {show(values)} is empty or not finite; give a number, or one per sample")
     return array.astype(np.float64).ravel()
 
 
@@ -125,10 +125,10 @@ def is_texts(values: Any) -> bool:
 def as_texts(values: Any, name: str) -> list[Text]:
     """Convert strings, or rows of tokens, to texts."""
     if not isinstance(values, Sequence | np.ndarray) and not hasattr(values, "detach"):
-        raise UserError(f"{name}: {shown(values)} is not a list of texts; give at least one, as a list")
+        raise UserError(f"{name}: {show(values)} is not a list of texts; give at least one, as a list")
     rows = values if isinstance(values, Sequence) and not isinstance(values, memoryview) else as_array(values, name)
     if isinstance(rows, str | bytes) or not np.ndim(rows if isinstance(rows, np.ndarray) else [0]) or not len(rows):
-        raise UserError(f"{name}: {shown(values)} is not a list of texts; give at least one, as a list")
+        raise UserError(f"{name}: {show(values)} is not a list of texts; give at least one, as a list")
     texts: list[Text] = []
     for index, row in enumerate(rows):
         tokens = str(row) if isinstance(row, str) else tuple(as_array(row, name).ravel().tolist())
@@ -145,13 +145,13 @@ def called(function: Callable[..., Any], name: str, *given: Any) -> Any:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{name}: the function raised {type(error).__name__} ({shown(error)}); mend it") from error
+        raise UserError(f"{name}: the function raised {type(error).__name__} ({show(error)}); mend it") from error
 
 
 def as_path(given: Any) -> Path:
     """A path of a file; UserError for anything else."""
     if not isinstance(given, str | os.PathLike) or "\0" in os.fspath(given) or not Path(given).name:
-        raise UserError(f"path: {shown(given)} is not the name of a file; give one, such as 'copies.png'")
+        raise UserError(f"path: {show(given)} is not the name of a file; give one, such as 'copies.png'")
     return Path(given)
 
 
@@ -184,4 +184,4 @@ class Shown:
         self.value = value
 
     def __repr__(self) -> str:
-        return shown(self.value)
+        return show(self.value)

@@ -15,7 +15,7 @@ from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.constants import CHANCE_SAMPLES
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
-from twoclocks.core.labels import shown
+from twoclocks.core.text import show
 from twoclocks.monitor.checks import (
     check_enough,
     check_precision,
@@ -71,7 +71,7 @@ class Monitor:
         self.rule = rule
         self.settings = settings if settings is not None else ClockSettings()
         if not isinstance(self.settings, ClockSettings):
-            raise UserError(f"settings: {shown(self.settings)} is not allowed; use tc.clocks.ClockSettings(…)")
+            raise UserError(f"settings: {show(self.settings)} is not allowed; use tc.clocks.ClockSettings(…)")
         self.valid = validity_of(rule, valid)
         self.policy = self._policy(policy)
         self.train = TrainingSet(train, symmetries)
@@ -94,7 +94,7 @@ class Monitor:
         """The policy that was given, or that of the settings, or "memory"; checked."""
         chosen = given if given is not None else self.settings.stop if self.settings.stop != "never" else "memory"
         if not isinstance(chosen, str) or chosen not in get_args(Policy):
-            raise UnknownNameError("policy", chosen if isinstance(chosen, str) else shown(chosen), POLICIES)
+            raise UnknownNameError("policy", chosen if isinstance(chosen, str) else show(chosen), POLICIES)
         if chosen == "rule" and self.valid is None:
             raise SettingError("policy", chosen, "it needs a rule or valid=; give one, or use memory or caution")
         return chosen
@@ -162,7 +162,7 @@ class Monitor:
             raise UserError(f"valid: it returned the shape {valid.shape} for {n} samples; return one value each")
         if valid.dtype.kind not in "biuf" or not np.isin(valid, (0, 1)).all():
             wrong = next(value for value in valid.tolist() if value not in (0, 1) or valid.dtype.kind not in "biuf")
-            raise UserError(f"valid: it returned {shown(wrong)}; return true or false (or 1 or 0) for each sample")
+            raise UserError(f"valid: it returned {show(wrong)}; return true or false (or 1 or 0) for each sample")
         valid = valid.astype(np.bool_)
         return int(valid.sum()), int((valid & matches.copied).sum())
 
@@ -260,10 +260,10 @@ def validity_of(rule: Any | None, valid: Validity | None) -> Validity | None:
     if rule is not None and valid is not None:
         raise UserError("valid: there is a rule, which says what is valid; give rule or valid, not both")
     if rule is not None and not callable(getattr(rule, "is_valid", None)):
-        raise UserError(f"rule: {shown(rule)} is not a rule; make one with tc.rules.create, or use valid=")
+        raise UserError(f"rule: {show(rule)} is not a rule; make one with tc.rules.create, or use valid=")
     if valid is not None and not callable(valid):
         raise UserError(
-            f"valid: {shown(valid)} is not a function; give one that returns a true or false value per sample"
+            f"valid: {show(valid)} is not a function; give one that returns a true or false value per sample"
         )
     return valid if rule is None else rule.is_valid
 
@@ -278,7 +278,7 @@ def criterion_of(copies: str | Criterion, train: TrainingSet) -> Criterion:
     if isinstance(copies, Criterion):
         return copies
     if not isinstance(copies, str):
-        raise UserError(f"copies: {shown(copies)} is neither a name nor a criterion; use 'auto', or one of tc.monitor")
+        raise UserError(f"copies: {show(copies)} is neither a name nor a criterion; use 'auto', or one of tc.monitor")
     if copies == "auto":
         if train.kind == "texts":
             return Verbatim()

@@ -10,7 +10,7 @@ import numpy as np
 
 from twoclocks.clocks.series import Look, Series
 from twoclocks.core.errors import UserError
-from twoclocks.core.labels import shown
+from twoclocks.core.text import show
 
 MOST = 2**53  # floats hold all integers below it
 
@@ -32,28 +32,28 @@ class Record:
     def check_step(self, step: Any) -> None:
         """Raise UserError unless the step is an integer after the last one."""
         if not is_count(step):
-            raise UserError(f"step: {shown(step)} is not allowed; use an integer of at least 0, and below 2^53")
+            raise UserError(f"step: {show(step)} is not allowed; use an integer of at least 0, and below 2^53")
         if self.last_step is not None and step <= self.last_step:
             raise UserError(f"step: {step} is not after the last one, {self.last_step}; observe in order")
 
     def add(self, look: Look) -> None:
         """Check a look and append it, with Python's own integers and floats."""
         if not isinstance(look, Look):
-            raise UserError(f"look: {shown(look)} is not allowed; give a tc.monitor.Look(step, copied, trials)")
+            raise UserError(f"look: {show(look)} is not allowed; give a tc.monitor.Look(step, copied, trials)")
         self.check_step(look.step)
         counts = [look.copied, look.trials, *(c for c in (look.valid, look.copied_valid) if c is not None)]
         if not all(map(is_count, counts)):
             raise UserError(
-                f"look: {shown(look, 200)} is not allowed; counts must be integers of at least 0, and below 2^53"
+                f"look: {show(look, 200)} is not allowed; counts must be integers of at least 0, and below 2^53"
             )
         if look.trials < 1 or max(counts) > look.trials:
             fix = "counts must lie between 0 and trials, which is at least 1"
-            raise UserError(f"look: {shown(look, 200)} is not allowed; {fix}")
+            raise UserError(f"look: {show(look, 200)} is not allowed; {fix}")
         if self.with_validity and look.valid is None:
             raise UserError("look: valid is missing, and validity is known; give how many samples are valid")
         if look.copied_valid is not None and look.copied_valid > min(look.copied, look.valid or 0):
             fix = "copied_valid counts samples that are both copied and valid"
-            raise UserError(f"look: {shown(look, 200)} is not allowed; {fix}")
+            raise UserError(f"look: {show(look, 200)} is not allowed; {fix}")
         self.check_gap(look)
         counted = {name: getattr(look, name) for name in ("step", "copied", "trials", "valid", "copied_valid")}
         losses = {name: getattr(look, name) for name in ("gap", "gap_error")}
@@ -64,7 +64,7 @@ class Record:
         """Raise UserError if the gap is not a finite number, or given at some looks only."""
         for name, value in (("gap", look.gap), ("gap_error", look.gap_error)):
             if value is not None and not is_finite(value):
-                raise UserError(f"look: {name} = {shown(value)} is not finite, or no number; leave it out")
+                raise UserError(f"look: {name} = {show(value)} is not finite, or no number; leave it out")
         if look.gap_error is not None and look.gap_error < 0:
             raise UserError(f"look: gap_error = {look.gap_error} is below 0; leave it out")
         if self.looks and (look.gap is None) != (self.looks[-1].gap is None):

@@ -12,7 +12,7 @@ from twoclocks.clocks.series import Look
 from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.core.labels import shown
+from twoclocks.core.text import show
 from twoclocks.monitor.record import Record, is_count, is_finite
 from twoclocks.store.checksums import decode_document, encode_document
 from twoclocks.store.files import DOCUMENT, DiskError, read, write_atomic
@@ -68,7 +68,7 @@ class MonitorState:
             about["symmetries"] = tuple(about["symmetries"])
             return cls(**about, looks=tuple(record.looks))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise UserError(f"state: it is damaged ({shown(error, 200)}); {_FIX}") from None
+            raise UserError(f"state: it is damaged ({show(error, 200)}); {_FIX}") from None
 
     def check_same(self, stored: MonitorState) -> None:
         """Raise UserError if a stored state was counted with another training set, criterion, validity or thresholds.
@@ -125,5 +125,5 @@ def read_state(path: Path) -> dict[str, Any]:
         return decode_document(read(path, DOCUMENT))
     except (OSError, ValueError) as error:
         why = error.error.strerror if isinstance(error, DiskError) else error
-        where = shown(str(path), 200)
+        where = show(str(path), 200)
         raise UserError(f"path: {where} cannot be read as a state ({why}); give a file that save wrote") from None

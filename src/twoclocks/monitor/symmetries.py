@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from twoclocks.core.errors import UnknownNameError, UserError
-from twoclocks.core.labels import shown
+from twoclocks.core.text import show
 from twoclocks.monitor.inputs import Values, as_values, called
 
 Symmetry = Callable[[Values], Values]  # (n, *shape) -> (n, *shape), one other form of each row
@@ -80,9 +80,9 @@ def named(name: str, shape: tuple[int, ...]) -> list[Symmetry]:
 def symmetries_of(given: Sequence[str | Symmetry], rows: Values, kind: str) -> tuple[Symmetry, ...]:
     """The functions of declared symmetries, named or your own; UserError where they cannot be applied to the rows."""
     if not isinstance(given, list | tuple):
-        raise UserError(f"symmetries: {shown(given)} is not a list; write [{shown(given)}]")
+        raise UserError(f"symmetries: {show(given)} is not a list; write [{show(given)}]")
     if given and kind == "texts":
-        raise UserError(f"symmetries: {shown(given)} cannot be applied to texts; leave them out")
+        raise UserError(f"symmetries: {show(given)} cannot be applied to texts; leave them out")
     found: list[Symmetry] = []
     for one in given:
         found += named(one, rows.shape[1:]) if isinstance(one, str) else [checked(one, rows)]
@@ -93,12 +93,12 @@ def checked(function: Symmetry, rows: Values) -> Symmetry:
     """Your own function, after a try on two rows."""
     if not callable(function):
         known = ", ".join(SYMMETRIES)
-        raise UserError(f"symmetries: {shown(function)} is neither a name nor a function; known: {known}")
+        raise UserError(f"symmetries: {show(function)} is neither a name nor a function; known: {known}")
     expected = rows[[0, -1]]
     found = as_values(called(function, "symmetries", expected.copy()), "symmetries")
     if found.shape != expected.shape or (found.dtype.kind == "f") != (expected.dtype.kind == "f"):
         given, got = (f"{one.dtype} of shape {one.shape}" for one in (expected, found))
-        raise UserError(f"symmetries: {shown(function)} returned {got}; return {given}, as it was given")
+        raise UserError(f"symmetries: {show(function)} returned {got}; return {given}, as it was given")
     return function
 
 

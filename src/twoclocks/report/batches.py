@@ -11,7 +11,7 @@ import numpy as np
 from twoclocks.analysis.batches import BatchLaw
 from twoclocks.analysis.laws import NAMES
 from twoclocks.core.arrays import Floats
-from twoclocks.core.labels import short
+from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.report.laws import draw_interval
 

@@ -15,7 +15,7 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from twoclocks.core.text import encodable, printable
+from twoclocks.core.text import encodable, visible
 
 if TYPE_CHECKING:  # tables need no torch
     from twoclocks.runs.load import Run
@@ -50,13 +50,13 @@ def watch(settings: RunSettings) -> Iterator[Observer]:
 def say(console: Console, line: str) -> None:
     """Print one line; training goes on when nobody reads it any more (a closed pipe)."""
     with suppress(OSError, ValueError, SystemExit):  # rich ends the process when a pipe breaks
-        console.print(Text(printable(line)), soft_wrap=True)
+        console.print(Text(visible(line)), soft_wrap=True)
 
 
 def show_lines(*lines: str) -> None:
     """Print lines, whatever paths and names are in them: control characters are shown escaped."""
     for line in lines:
-        sys.stdout.write(f"{printable(line)}\n")
+        sys.stdout.write(f"{visible(line)}\n")
 
 
 def plain_line(name: str, progress: Progress) -> str:
@@ -132,7 +132,7 @@ def wide_console() -> Console:
 
 def cell(text: str) -> Text:
     """Text of a table: never markup, control characters escaped, in characters that the terminal has."""
-    return Text(encodable(printable(text), getattr(sys.stdout, "encoding", None)))
+    return Text(encodable(visible(text), getattr(sys.stdout, "encoding", None)))
 
 
 CLOCKS_CAPTION = (

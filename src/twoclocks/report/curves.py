@@ -11,7 +11,7 @@ import numpy as np
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
-from twoclocks.core.labels import short
+from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named

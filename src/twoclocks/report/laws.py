@@ -12,7 +12,7 @@ import numpy as np
 from twoclocks.analysis.laws import NAMES, Laws, fit_runs
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
-from twoclocks.core.labels import short
+from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.runs.load import Run
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twoclocks.analysis.phases import Phase, PhaseCell, PhaseDiagram, RunPhases
-from twoclocks.core.labels import short
+from twoclocks.core.text import short
 from twoclocks.core.theme import light, question_mark, style
 
 COLOURS = {

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twoclocks.core.errors import UserError
-from twoclocks.core.labels import visible
+from twoclocks.core.text import visible
 from twoclocks.runs.load import Run
 
 _MARK = re.compile(r'<meta name="twoclocks-run" content="([^"]*)">')

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.core.plugins import imported_files
+from twoclocks.core.plugins import imported_names
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import holdout_set, loss_splits, training_set
@@ -228,7 +228,7 @@ class Experiment:
             "settings": to_mapping(self.settings),
             "origin": self.settings.digest(),
             "derived": self.settings.derived(),
-            **({"imports": imported} if (imported := imported_files()) else {}),
+            **({"imports": imported} if (imported := imported_names()) else {}),
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),
             **self.environment(),

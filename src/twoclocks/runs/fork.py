@@ -85,7 +85,7 @@ def copy_to(source: RunDirectory, target: Path, manifest: dict[str, Any], steps:
     if found.step >= steps:
         fix = f"its last checkpoint is that of step {found.step}; raise training.steps"
         raise UserError(f"--fork: {str(source.path)!r} leaves nothing to train up to training.steps = {steps}: {fix}")
-    origin = {"path": str(source.path), "step": found.step, "settings": source.manifest()["settings"]}
+    origin = {"path": source.path.absolute().name, "step": found.step, "settings": source.manifest()["settings"]}
     copy = RunDirectory.create(target, {**manifest, "forked_from": origin})
     copy_rows(source, copy, until=found.step)
     copy.write_checkpoint(found.step, found.tensors)

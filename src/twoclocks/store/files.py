@@ -121,13 +121,19 @@ disk = Disk()
 
 
 @contextlib.contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
+def closing(descriptor: int) -> Iterator[int]:
     """A file descriptor that is closed at the end of the block."""
-    descriptor = disk.open(path, flags)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """A file that is open during the block."""
+    with closing(disk.open(path, flags)) as descriptor:
+        yield descriptor
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -143,10 +149,11 @@ def write_atomic(path: Path, data: bytes, guard: Guard = unguarded) -> None:
     ``guard`` is asked before the file is written, and again before it gets its name, because writing takes time.
     """
     guard()
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}{PARTIAL}"
+    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}{PARTIAL}"  # a name has at most 255 bytes
     with named_disk_errors(path):
+        descriptor = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
-            with opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
+            with closing(descriptor):
                 write_all(descriptor, data)
                 disk.sync(descriptor)
             guard()

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.core.labels import shown
 from twoclocks.core.lazy import torch
+from twoclocks.core.text import show
 from twoclocks.monitor.cosine import CosineSearch, Form, Rows
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matcher, Matches
 from twoclocks.monitor.inputs import Shown, as_array, called, checked_integer, checked_number
@@ -46,7 +46,7 @@ class Embedding(Criterion):
     ) -> None:
         if not callable(function):
             fix = "create it with Embedding(function), where function maps rows (n, *shape) to (n, features)"
-            raise UserError(f"copies: 'embedding' needs a function, and {shown(function)} is none; {fix}")
+            raise UserError(f"copies: 'embedding' needs a function, and {show(function)} is none; {fix}")
         checked_number("cosine_above", cosine_above, 0, 1, "use a number above 0 and below 1")
         batch = checked_integer("batch", batch, 1)
         if name is not None and not isinstance(name, str):

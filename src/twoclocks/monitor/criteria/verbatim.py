@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.core.labels import shown
+from twoclocks.core.text import show
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matches
 from twoclocks.monitor.inputs import Shown, called, checked_integer
 from twoclocks.monitor.suffix_array import Runs, SuffixArray, Tokens
@@ -84,11 +84,11 @@ def tokens_by(split: Callable[[str], Iterable[Any]], text: str) -> list[Any]:
     """The tokens of a string by a function of the user."""
     found = called(split, "split", text)
     if isinstance(found, dict) or not isinstance(found, Iterable) or getattr(found, "ndim", 1) != 1:
-        raise UserError(f"split: it returned {shown(found)}; return a list of tokens")
+        raise UserError(f"split: it returned {show(found)}; return a list of tokens")
     tokens: list[Any] = called(list, "split", found)
     for token in tokens:
         if not isinstance(token, Hashable) or hasattr(token, "detach") or isinstance(token, np.void):
-            raise UserError(f"split: it returned the token {shown(token)}; return texts or integers")
+            raise UserError(f"split: it returned the token {show(token)}; return texts or integers")
     return tokens
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
-from twoclocks.core.text import LINE_LENGTH, VALUE_LENGTH, encodable, one_line, printable, shortened, show
+from twoclocks.core.text import LINE_LENGTH, VALUE_LENGTH, encodable, one_line, shortened, show, visible
 
 
 @pytest.mark.parametrize("bad", ["\x1b[2J", "\x1b]0;title\x07", "\n", "\r", "\x7f", "\x85", "\x9b", "\u202e", "\u2066"])
 def test_what_moves_the_cursor_or_turns_the_text_is_shown_not_sent(bad: str) -> None:
-    shown = printable(f"a{bad}b")
+    shown = visible(f"a{bad}b")
     assert shown.isprintable() and shown.startswith("a\\") and shown.endswith("b")
-    assert printable(shown) == shown  # a line may pass here twice
+    assert visible(shown) == shown  # a line may pass here twice
     for error in (UserError(f"{bad}: no"), SettingError(bad, bad, bad), UnknownNameError(bad, bad, [bad])):
         assert str(error).isprintable()
 
 
 def test_surrogates_and_ordinary_text() -> None:
-    assert printable("\udcff") == "\\udcff"
-    assert printable("τ_rule = 5×中 é") == "τ_rule = 5×中 é"
+    assert visible("\udcff") == "\\udcff"
+    assert visible("τ_rule = 5×中 é") == "τ_rule = 5×中 é"
 
 
 @pytest.mark.parametrize("length", [VALUE_LENGTH - 1, VALUE_LENGTH, VALUE_LENGTH + 1, 5000])

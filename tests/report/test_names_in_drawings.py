@@ -22,7 +22,7 @@ from twoclocks.analysis.batches import BatchLaw, batch_law
 from twoclocks.analysis.laws import Fit, fit_runs
 from twoclocks.analysis.phases import phase_diagram
 from twoclocks.cli import main
-from twoclocks.core.labels import short, visible
+from twoclocks.core.text import short, visible
 from twoclocks.core.theme import picture, style, themed_svg
 from twoclocks.monitor.gallery import Gallery
 from twoclocks.monitor.page import write_page
