@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
@@ -37,6 +38,7 @@ def mean_bounds(means: Floats, errors: Floats, confidence: float) -> tuple[Float
     return means - reach, means + reach
 
 
+@cache  # the cells of a sweep ask the same question
 def least_samples(rate: float, level: float, looks: int, confidence: float) -> int:
     """Smallest sample size at which the bounds of a measured ``rate`` exclude ``level`` at each of ``looks`` looks."""
     tail = tails(looks, confidence)[-1]
