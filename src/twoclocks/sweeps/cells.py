@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat, to_mapping
+from twoclocks.core.counts import values_of
 from twoclocks.core.errors import UserError
 from twoclocks.runs.columns import SUMMARY
-from twoclocks.runs.load import RunReading
+from twoclocks.runs.load import Run, RunReading
 from twoclocks.store.files import opened
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import RunDirectory
@@ -60,15 +62,22 @@ def last_step(path: Path) -> int:
         return 0  # it is only shown: whatever is wrong there, verify names it
 
 
+def read_clocks(run: Path | RunReading, changes: bool) -> Clocks:
+    """The clocks of a finished cell; change points, which tables do not show, take as long as all the rest."""
+    reading = RunReading(run) if isinstance(run, Path) else run
+    return Run.clocks(reading, changes)
+
+
 def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     """One row of the table: the status of the cell, its clocks as intervals, and all its settings."""
     path = cell_path(root, cell)
     row: dict[str, Any] = {"cell": cell.key, **vars(found)}
     run = RunReading(path)
-    clocks, last = None, {}
+    clocks: Clocks | None = None
+    last: dict[str, float] = {}
     try:
         if found.state in DONE:
-            clocks, last = run.clocks(), {name: float(column[-1]) for name, column in run.metrics().items()}
+            clocks, last = read_clocks(run, changes=False), values_of(run.rows()[-1])
     except UserError as error:  # damaged, or diverged before the first evaluation
         row["reason"] = str(error)
     onsets = {"tau_rule": clocks and clocks.rule, "tau_mem": clocks and clocks.memory, "tau_gap": clocks and clocks.gap}
@@ -85,7 +94,7 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     row["window_end"] = window[1] if window and window[1] != float("inf") else None
     settings = cell.settings
     row["copy_chance"], row["validity_chance"] = settings.rule.copy_chance(settings.data.n), settings.rule.chance()
-    row |= {f"last_{name}": last.get(name) for name in SUMMARY}
+    row |= {f"last_{name}": float(last[name]) if name in last else None for name in SUMMARY}
     row["seconds"] = run.status.get("seconds") if found.state in DONE else None
     row["commit"] = run.manifest["commit"] if clocks else None
     row["path"] = str(path)

@@ -16,7 +16,6 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.plugins import changed_imports, imported_files
 from twoclocks.runs.execution import MENTIONED
-from twoclocks.runs.load import Run
 from twoclocks.runs.session import CHECKPOINT_SECONDS
 from twoclocks.runs.size import size_of
 from twoclocks.store.checksums import encode_document
@@ -24,7 +23,7 @@ from twoclocks.store.files import PARTIAL, make_folder, remove, write_atomic
 from twoclocks.store.folders import check_free
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
-from twoclocks.sweeps.cells import DONE, STATES, CellStatus, cell_path, cell_row, cell_status
+from twoclocks.sweeps.cells import DONE, STATES, CellStatus, cell_path, cell_row, cell_status, read_clocks
 from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.sweeps.table import write_table
@@ -34,6 +33,7 @@ log = logging.getLogger("twoclocks")
 
 RETRIES = 3
 POLL_SECONDS = 0.5  # between two checks of the running jobs
+REPORT_SHARE = 0.05  # of the coordinator's time that reports of progress may take, however many cells there are
 BUSY_SECONDS = 2.0  # before a cell that another process is writing is tried again
 
 
@@ -46,7 +46,9 @@ class Sweep:
     failures: dict[str, str] = field(default_factory=dict)  # key to reason, of cells that are not retried any more
     attempts: Counter[str] = field(default_factory=Counter)
     busy: set[str] = field(default_factory=set)  # cells that run in a pool
-    _done: dict[str, CellStatus] = field(default_factory=dict)  # status of cells that are done, which does not change
+    # While this process dispatches the cells, it knows which of them change: the running ones.
+    dispatching: bool = False
+    _known: dict[str, CellStatus] = field(default_factory=dict)  # as last read
 
     def cell_statuses(self) -> dict[str, CellStatus]:
         """The status of every cell, by key."""
@@ -56,14 +58,15 @@ class Sweep:
         """The status of one cell, from its folder and from what is known of its job."""
         if cell.key in self.failures:
             return CellStatus("failed", reason=self.failures[cell.key])
-        if cell.key in self._done:
-            return self._done[cell.key]
-        found = cell_status(cell_path(self.root, cell))
-        if found.state in DONE:
-            self._done[cell.key] = found
-        if cell.key in self.busy and found.state not in DONE:
-            return CellStatus("running", found.step)
-        return found
+        known, busy = self._known.get(cell.key), cell.key in self.busy
+        if known is not None and (known.state in DONE or (self.dispatching and not busy)):
+            return known
+        found = self._known[cell.key] = cell_status(cell_path(self.root, cell))
+        return CellStatus("running", found.step) if busy and found.state not in DONE else found
+
+    def forget(self, key: str) -> None:
+        """Read the status of a cell again when it is next asked for."""
+        self._known.pop(key, None)
 
     def complete(self, cell: Cell) -> bool:
         """Whether a cell need not run: its folder is done, has its settings, and has all rows."""
@@ -77,7 +80,7 @@ class Sweep:
         except UserError:
             complete = False
         if not complete:
-            self._done.pop(cell.key)
+            self.forget(cell.key)
         return complete
 
     def warn_of_changed_imports(self) -> None:
@@ -107,10 +110,10 @@ class Sweep:
         counts = Counter(line["state"] for line in cells)
         return {"name": self.plan.name, "path": str(self.root), "counts": dict(counts), "cells": cells}
 
-    def clocks_of(self, cell: Cell, found: CellStatus) -> Clocks | None:
-        """The clocks of a cell; None if it is not done or cannot be read."""
+    def clocks_of(self, cell: Cell, found: CellStatus, changes: bool = True) -> Clocks | None:
+        """The clocks of a cell, if asked for with change points; None if it is not done or cannot be read."""
         with contextlib.suppress(UserError):
-            return Run(cell_path(self.root, cell)).clocks() if found.state in DONE else None
+            return read_clocks(cell_path(self.root, cell), changes) if found.state in DONE else None
         return None
 
     def lines(self, states: Collection[str] = STATES) -> list[dict[str, str]]:
@@ -122,7 +125,7 @@ class Sweep:
             line = {"cell": cell.key, **{key: str(value) for key, value in cell.point.items()}, "state": found.state}
             line["step"] = f"{found.step:,}/{cell.settings.training.steps:,}"
             line |= {"τ_rule": "", "τ_mem": "", "window": "", "reason": found.reason}
-            if (clocks := self.clocks_of(cell, found)) is not None:
+            if (clocks := self.clocks_of(cell, found, changes=False)) is not None:
                 line |= {"τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory), "window": str(clocks)}
             lines.append(line)
         filled = {key for line in lines for key, value in line.items() if value}
@@ -215,10 +218,10 @@ class Dispatch:
     def run(self, stop: StopRequest, report: ProgressCallback) -> None:
         """Submit jobs and handle their results until none is left."""
         running = self.sweep.busy
-        reported = 0.0
+        next_report = 0.0
+        self.sweep.dispatching = True
         while self.queue or self.alone or self.later or running:
-            self.queue.extend(key for key, when in self.later.items() if when <= time.monotonic())
-            self.later = {key: when for key, when in self.later.items() if when > time.monotonic()}
+            self.queue_again()
             while self.queue and len(running) < self.pool.capacity:
                 self.submit(self.queue.popleft(), alone=False)
             if self.alone and not (running or self.queue or self.later):
@@ -227,11 +230,21 @@ class Dispatch:
                 time.sleep(0.1)  # all remaining cells are written by other processes
             for result in self.pool.wait(POLL_SECONDS):
                 running.discard(result.key)
+                self.sweep.forget(result.key)
                 self.handle_result(result)
             stop.check()
-            if time.monotonic() - reported > POLL_SECONDS:
+            if (begin := time.monotonic()) > next_report:
                 report(self.sweep)
-                reported = time.monotonic()
+                ended = time.monotonic()
+                next_report = ended + max(POLL_SECONDS, (ended - begin) / REPORT_SHARE)
+        self.sweep.dispatching = False
+
+    def queue_again(self) -> None:
+        """Queue the cells that another process was writing, once it is time to try them again."""
+        for key in [key for key, when in self.later.items() if when <= time.monotonic()]:
+            del self.later[key]
+            self.sweep.forget(key)
+            self.queue.append(key)
 
     def submit(self, key: str, alone: bool) -> None:
         """Start the job of a cell in the pool."""
