@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
-from twoclocks.analysis.laws import NAMES, Clock, group_labels, read_points
+from twoclocks.analysis.groups import group_labels, grouped
+from twoclocks.analysis.laws import NAMES, Clock, read_points
 from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.errors import UserError
@@ -106,11 +107,10 @@ def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem") -> BatchLaw:
 def batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> list[BatchLaw]:
     """One law per set of runs that differ in nothing but their batch, where there are enough."""
     labels = group_labels([run.settings for run in runs], besides={"training.batch"})
-    groups: dict[tuple[str, int], list[Run]] = {}
-    for run, label in zip(runs, labels, strict=True):
-        groups.setdefault((label, run.settings.data.n), []).append(run)
+    groups = grouped(zip(runs, labels, strict=True), lambda pair: (pair[1], pair[0].settings.data.n))
     found = []
-    for members in groups.values():
+    for pairs in groups.values():
+        members = [run for run, _ in pairs]
         if len({run.settings.training.batch for run in members}) >= FEWEST:
             try:
                 found.append(batch_law(members, clock))

@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from twoclocks.analysis.groups import group_labels, grouped
 from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.regression import Family
 from twoclocks.clocks.seeds import VarianceSplit, variance_split
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
-from twoclocks.core.config import flat, machine_settings, to_mapping
 from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.runs.digest import RunDigest
 from twoclocks.runs.load import Run
-from twoclocks.runs.settings import RunSettings
 
 Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
 NAMES: dict[Clock, str] = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}
 FIELDS: dict[Clock, str] = {"tau_mem": "memory_threshold", "tau_rule": "rule_threshold", "tau_gap": "gap_threshold"}
-# What may differ between the runs of one law: their size, seeds and length, and how fast they were computed.
-VARIES_IN_A_LAW = machine_settings(RunSettings) | {
-    *("data.n", "data.seed", "data.part", "training.seed", "training.steps", "name", "description"),
-}
 FACTORS = (0.5, 2.0, 5.0)  # thresholds besides the chosen one, as multiples of it
 
 
@@ -89,20 +87,24 @@ class Laws:
         }
 
 
-def fit_runs(runs: Sequence[Run], clock: Clock = "tau_mem", threshold: float | None = None) -> Laws:
-    """Fit the laws of a clock; ``threshold`` replaces the threshold of every run."""
+def fit_runs(
+    runs: Sequence[Run], clock: Clock = "tau_mem", threshold: float | None = None, most_groups: float = math.inf
+) -> Laws:
+    """Fit the laws of a clock; ``threshold`` replaces the threshold of every run.
+
+    More than ``most_groups`` groups get no laws of their own, since each takes about as long as that of all runs.
+    """
     if clock not in get_args(Clock):
         raise UnknownNameError("clock", clock, get_args(Clock))
-    points, left_out = read_points(runs, clock, threshold)
-    pooled = law_of(points)
-    labels = dict.fromkeys(point.group for point in points)
-    groups = [attempt(label, [p for p in points if p.group == label]) for label in labels] if len(labels) > 1 else []
+    labels = group_labels([run.settings for run in runs])
+    points, left_out = read_points(runs, clock, threshold, labels)
+    groups = grouped(points, lambda point: point.group)
     return Laws(
         clock=clock,
         points=tuple(points),
-        pooled=pooled,
-        groups=tuple(groups),
-        sensitivity=tuple(sensitivity(runs, clock, threshold, points)),
+        pooled=law_of(points),
+        groups=tuple(attempt(*group) for group in groups.items()) if 1 < len(groups) <= most_groups else (),
+        sensitivity=tuple(sensitivity(runs, clock, threshold, points, labels)),
         collapse=collapse_of(points),
         seeds=crossed_seeds(points),
         left_out=tuple(left_out),
@@ -132,7 +134,9 @@ def attempt(label: str, points: Sequence[Point], family: Family = "log-normal") 
         return Fit(label, None, str(error))
 
 
-def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, points: Sequence[Point]) -> list[Fit]:
+def sensitivity(
+    runs: Sequence[Run], clock: Clock, threshold: float | None, points: Sequence[Point], labels: Sequence[str]
+) -> list[Fit]:
     """The pooled fit with Weibull scatter, and with other thresholds."""
     rows = [attempt("all runs, Weibull", points, "Weibull")]
     chosen = {threshold if threshold is not None else getattr(run.settings.clocks, FIELDS[clock]) for run in runs}
@@ -144,19 +148,22 @@ def sensitivity(runs: Sequence[Run], clock: Clock, threshold: float | None, poin
     for other in others:
         if clock == "tau_gap" or 0 < other < 1:
             try:
-                rows.append(attempt(f"all runs, threshold {other:g}", read_points(runs, clock, other)[0]))
+                rows.append(attempt(f"all runs, threshold {other:g}", read_points(runs, clock, other, labels)[0]))
             except UserError as error:
                 rows.append(Fit(f"all runs, threshold {other:g}", None, str(error)))
     return rows
 
 
-def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = None) -> tuple[list[Point], list[str]]:
-    """One point per run, and the reasons why other runs have none."""
+def read_points(
+    runs: Sequence[Run], clock: Clock, threshold: float | None = None, labels: Sequence[str] | None = None
+) -> tuple[list[Point], list[str]]:
+    """One point per run, and the reasons why other runs have none; ``labels``: the groups of the runs, if known."""
     if not runs:
         raise UserError("runs: there are none; give run directories")
     points, left_out = [], []
     origins = {run.path.absolute().name for run in runs}
-    for run, label in zip(runs, group_labels([run.settings for run in runs]), strict=True):
+    labels = labels if labels is not None else group_labels([run.settings for run in runs])
+    for run, label in zip(runs, labels, strict=True):
         reason = unfit(run, clock, origins)
         if reason is None:
             clocks = clocks_at(run, clock, threshold)
@@ -173,10 +180,21 @@ def read_points(runs: Sequence[Run], clock: Clock, threshold: float | None = Non
 
 def clocks_at(run: Run, clock: Clock, threshold: float | None) -> Clocks:
     """The run's clocks without change points, by its own settings or with another threshold of one clock."""
+    clocks = run.clocks(changes=False)
     if threshold is None:
-        return run.clocks(changes=False)
-    settings = replace(run.settings.clocks, **{FIELDS[clock]: threshold})  # type: ignore[arg-type]
-    return settings.read(run.series(), run.copy_chance, changes=False)
+        return clocks
+    series, settings = run.series(), with_threshold(run.settings.clocks, clock, threshold)
+    if clock == "tau_gap":
+        return replace(clocks, gap=settings.gap_onset(series))
+    if clock == "tau_mem":
+        return replace(clocks, memory=settings.memory_clock(series, run.copy_chance))
+    return replace(clocks, rule=settings.rule_clock(series))
+
+
+@lru_cache(maxsize=64)
+def with_threshold(settings: ClockSettings, clock: Clock, threshold: float) -> ClockSettings:
+    """The settings with another threshold of one clock."""
+    return replace(settings, **{FIELDS[clock]: threshold})  # type: ignore[arg-type]
 
 
 def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:
@@ -187,7 +205,12 @@ def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:
     status = run.status
     if clock != "tau_rule" and "stopped_at" in status and run.settings.clocks.stop == "caution":
         return "it was stopped because copies rose, which would bias the law"
-    return None if any(True for _ in run.directory.metrics()) else "it holds no evaluation"
+    return None if has_evaluations(run) else "it holds no evaluation"
+
+
+def has_evaluations(run: Run) -> bool:
+    """Whether a run was evaluated; a damaged one raises."""
+    return isinstance(run, RunDigest) or any(True for _ in run.directory.metrics())
 
 
 def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
@@ -201,27 +224,10 @@ def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
     return clocks.memory if clock == "tau_mem" else clocks.rule
 
 
-def group_labels(settings: Sequence[Any], besides: Collection[str] = ()) -> list[str]:
-    """The settings in which runs differ besides size, seeds and length, in words; "all runs" without any."""
-    tables = [
-        {key: value for key, value in flat(to_mapping(one)).items() if not free(key) and key not in besides}
-        for one in settings
-    ]
-    keys = sorted({key for table in tables for key in table})
-    varying = [key for key in keys if len({str(table.get(key)) for table in tables}) > 1]
-    return [", ".join(f"{key} {table[key]}" for key in varying if key in table) or "all runs" for table in tables]
-
-
-def free(key: str) -> bool:
-    """Whether a setting may differ between the runs of one law."""
-    return key in VARIES_IN_A_LAW or key.startswith(("evaluation.", "clocks."))
-
-
 def crossed_seeds(points: Sequence[Point]) -> dict[str, VarianceSplit]:
     """The variance of ln τ, split between training and data seed, wherever both were crossed at one size."""
     found = {}
-    for label, n in dict.fromkeys((point.group, point.n) for point in points):
-        members = [point for point in points if (point.group, point.n) == (label, n)]
+    for (label, n), members in grouped(points, lambda point: (point.group, point.n)).items():
         seeds = [(point.run.settings.training.seed, point.run.settings.data.seed) for point in members]
         values = [math.log(point.onset.estimate or math.nan) for point in members]
         try:

@@ -6,12 +6,14 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
-from twoclocks.analysis.laws import group_labels, unfit
+from twoclocks.analysis.groups import group_labels, grouped
+from twoclocks.analysis.laws import unfit
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks, excursion_words
 from twoclocks.core.errors import UserError
@@ -144,29 +146,33 @@ class PhaseDiagram:
     runs: tuple[RunPhases, ...]  # by group, then size
     left_out: tuple[str, ...]  # each with the reason
 
+    @cached_property
+    def by_group(self) -> dict[str, list[RunPhases]]:
+        return grouped(self.runs, lambda run: run.group)
+
     @property
     def groups(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(run.group for run in self.runs))
+        return tuple(self.by_group)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         return tuple(sorted({run.n for run in self.runs}))
 
     def of(self, group: str) -> list[RunPhases]:
-        return [run for run in self.runs if run.group == group]
+        return self.by_group[group]
 
     @property
     def several_sizes(self) -> bool:
         """Whether some group has runs of more than one size."""
-        return any(len({run.n for run in self.of(group)}) > 1 for group in self.groups)
+        return any(len({run.n for run in runs}) > 1 for runs in self.by_group.values())
 
     def cells(self) -> list[PhaseCell]:
-        places = dict.fromkeys((run.group, run.n) for run in self.runs)
-        return [cell_of([run for run in self.runs if (run.group, run.n) == place]) for place in places]
+        return [cell_of(runs) for runs in grouped(self.runs, lambda run: (run.group, run.n)).values()]
 
     def sentences(self) -> list[str]:
         several = len({(run.group, run.n) for run in self.runs}) < len(self.runs)
-        prefixes = ["" if len(self.groups) == 1 else f"{run.group}, " for run in self.runs]
+        one_group = len(self.groups) == 1
+        prefixes = ["" if one_group else f"{run.group}, " for run in self.runs]
         return [prefix + run.sentence(several) for prefix, run in zip(prefixes, self.runs, strict=True)]
 
     def as_json(self) -> dict[str, Any]:

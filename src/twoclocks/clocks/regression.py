@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -19,6 +20,9 @@ LARGEST_LOG = 300.0  # exponents are cut here: far from the data exp would overf
 STARTS = (0.0, 0.5, 1.5)  # ln scatter of further starts: with a small one, a censored run far away has no gradient
 
 
+MANY = 1000  # times from which on equal rows are counted instead of repeated
+
+
 @dataclass(frozen=True)
 class Regression:
     """A regression of ln τ, known in intervals (lower, upper], on the rows of ``design`` (n, k)."""
@@ -27,6 +31,18 @@ class Regression:
     lower: Floats
     upper: Floats
     family: Family = "log-normal"
+
+    @cached_property
+    def distinct(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Design, lower and upper ends, and how often each row occurs.
+
+        Runs of one sweep share their evaluations, so thousands of them have few different intervals.
+        """
+        if len(self.lower) < MANY:
+            return self.design, self.lower, self.upper, np.ones(len(self.lower))
+        rows = np.column_stack([self.design, self.lower, self.upper])
+        found, counts = np.unique(rows, axis=0, return_counts=True)
+        return found[:, :-2], found[:, -2], found[:, -1], counts.astype(np.float64)
 
     @property
     def uncensored(self) -> int:
@@ -38,7 +54,7 @@ class Regression:
         """Uncensored times minus coefficients, at least 1."""
         return max(self.uncensored - int(self.design.shape[1]), 1)
 
-    @property
+    @cached_property
     def floor(self) -> float:
         """Smallest ln scatter: below the spacing of the evaluations, scatter cannot be measured.
 
@@ -51,12 +67,13 @@ class Regression:
     def loss(self, parameters: Floats) -> tuple[float, Floats]:
         """Negative log-likelihood of (coefficients, ln scatter), and its gradient."""
         scatter = np.exp(parameters[-1])
-        mean = self.design @ parameters[:-1]
-        low, high = (self.lower - mean) / scatter, (self.upper - mean) / scatter
+        design, lower, upper, counts = self.distinct
+        mean = design @ parameters[:-1]
+        low, high = (lower - mean) / scatter, (upper - mean) / scatter
         inside, density_low, density_high = log_probability(low, high, self.family)
         by_mean = -(density_high - density_low) / scatter
         by_scatter = -(end_times_density(high, density_high) - end_times_density(low, density_low))
-        return -float(inside.sum()), -np.append(by_mean @ self.design, by_scatter.sum())
+        return -float((counts * inside).sum()), -np.append((counts * by_mean) @ design, (counts * by_scatter).sum())
 
     def fit(self, fixed: tuple[int, float] | None = None, start: Floats | None = None) -> tuple[float, Floats]:
         """Minimise the loss; return the minimum and its parameters. ``fixed`` keeps one coefficient at a value."""

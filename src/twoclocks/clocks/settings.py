@@ -95,20 +95,28 @@ class ClockSettings(Settings):
             raise SettingError("evaluation.samples", samples, f"{why} at {looks} evaluations, use at least {need}")
 
     def read(self, series: Series, copy_chance: Chance | float | None, changes: bool = True) -> Clocks:
-        """All clocks of a series; ``changes`` adds change points, whose cost grows with the square of the looks."""
-        rule, confidence = f"above {self.rule_threshold:g}", self.confidence or PLAIN
-        copies = f"{series.copies} above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
-        valid, parts = series.valid, series.parts or {}
+        """All clocks of a series; ``changes`` adds change points, which take about as long as all other clocks."""
+        rule = f"above {self.rule_threshold:g}"
         return Clocks(
-            rule=NO_RULE if valid is None else self.rate_onset(series, valid, self.rule_threshold, f"valid {rule}"),
-            memory=self.memory_onset(series, copy_chance, copies),
+            rule=self.rule_clock(series),
+            memory=self.memory_clock(series, copy_chance),
             gap=self.gap_onset(series),
             parts={
                 kind: self.rate_onset(series, hits, self.rule_threshold, f"valid {kind}s {rule}")
-                for kind, hits in parts.items()
+                for kind, hits in (series.parts or {}).items()
             },
-            changes=change_points(series, confidence) if changes else {},
+            changes=change_points(series, self.confidence or PLAIN) if changes else {},
         )
+
+    def rule_clock(self, series: Series) -> Onset:
+        """τ_rule: when the rate of valid samples rises above its threshold to stay there."""
+        what = f"valid above {self.rule_threshold:g}"
+        return NO_RULE if series.valid is None else self.rate_onset(series, series.valid, self.rule_threshold, what)
+
+    def memory_clock(self, series: Series, copy_chance: Chance | float | None) -> Onset:
+        """τ_mem, defined in words of this series."""
+        above = f"above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
+        return self.memory_onset(series, copy_chance, f"{series.copies} {above}")
 
     def memory_onset(self, series: Series, chance: Chance | float | None, what: str) -> Onset:
         """When the copy rate rises above its threshold to stay there; an uncertain chance level widens the bounds."""

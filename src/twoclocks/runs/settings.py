@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class RunSettings(Settings):
             "part_kinds": list(self.rule.part_counts()),
         }
 
-    @property
+    @cached_property
     def schedule(self) -> tuple[int, ...]:
         """The steps at which the run is evaluated."""
         chosen = self.evaluation
@@ -119,7 +120,7 @@ class RunSettings(Settings):
             return chosen.steps
         return log_spaced(chosen.first, self.training.steps, chosen.evaluations)
 
-    @property
+    @cached_property
     def weight_steps(self) -> tuple[int, ...]:
         """The evaluations at which weights are stored for good."""
         return thinned(self.schedule, self.evaluation.keep_weights)
