@@ -51,13 +51,13 @@ class KillingPool(LocalPool):
         super().__init__(capacity, devices=0)
         self.part, self.generator = part, random.Random(seed)
         self.kill_times: dict[int, float] = {}
-        self.seen: set[int] = set()
+        self.seen: set[tuple[str, int]] = set()  # a process may run several cells
         self.kills, self.finished = 0, Counter[str]()
 
     def wait(self, seconds: float) -> list[JobResult]:
         results = super().wait(0.01)
-        for process in set(self.processes.values()) - self.seen:
-            self.seen.add(process)
+        for cell, process in set(self.processes.items()) - self.seen:
+            self.seen.add((cell, process))
             if self.generator.random() < self.part:
                 self.kill_times[process] = time.monotonic() + self.generator.uniform(0, 0.1)
         for process, when in list(self.kill_times.items()):
