@@ -134,8 +134,10 @@ def load_runs(folders: Sequence[Path], read: Callable[[Run], T]) -> list[tuple[R
 
 
 def readable_runs(folders: Sequence[Path]) -> list[Run]:
-    """The runs in these folders whose settings and evaluations can be read."""
-    return [run for run, _ in load_runs(folders, lambda run: (run.settings, run.metrics()))]
+    """The runs in these folders whose settings and evaluations can be read; thousands of them fit into memory."""
+    from twoclocks.runs.digest import digest_run
+
+    return [digest for _, digest in load_runs(folders, digest_run)]
 
 
 def clocks_command(arguments: argparse.Namespace) -> None:

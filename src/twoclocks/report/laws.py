@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from twoclocks.analysis.laws import NAMES, Laws, fit_runs
+from twoclocks.analysis.groups import grouped
+from twoclocks.analysis.laws import NAMES, Laws, Point, fit_runs
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import short
@@ -18,6 +20,8 @@ from twoclocks.runs.load import Run
 
 COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken"}
 MARKERS = "osD^vP*X"
+MOST_GROUPS = 12  # groups of runs that get laws and marks of their own
+MOST_POINTS = 240  # runs that a panel draws; the law is fitted to all of them
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,10 @@ class LawInfo:
         law = self.laws.pooled
         low, high = law.alpha_ci
         seen = "" if law.r_squared is None else f", R² {law.r_squared:.2f}"
-        censored = f", {law.censored} of them censored" if law.censored else ""
+        censored = f", {law.censored:,} of them censored" if law.censored else ""
         return (
             f"{self.name} = {law.a:.3g}·N^{law.alpha:z.2f} "
-            f"(95% interval of the exponent {low:.2f} to {high:.2f}{seen}; {law.points} runs{censored})."
+            f"(95% interval of the exponent {low:.2f} to {high:.2f}{seen}; {law.points:,} runs{censored})."
         )
 
 
@@ -53,7 +57,7 @@ def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
     found, refused = [], []
     for clock in NAMES:
         try:
-            found.append(law_info(fit_runs(runs, clock)))
+            found.append(law_info(fit_runs(runs, clock, most_groups=MOST_GROUPS)))
         except UserError as error:
             refused.append(f"{NAMES[clock]}: {error}")
     return found, refused
@@ -87,10 +91,11 @@ def draw_law(axis: Any, info: LawInfo) -> None:
     axis.fill_between(info.sizes, info.low, info.high, color=colour, alpha=0.13, linewidth=0, label="95% of new runs")
     label = f"{info.laws.pooled.a:.3g}·N^{info.laws.pooled.alpha:z.2f}"
     axis.plot(info.sizes, info.middle, color=colour, linewidth=1.4, label=label)
-    placed = list(zip(spread([point.n for point in info.laws.points]), info.laws.points, strict=True))
-    groups = list(dict.fromkeys(point.group for point in info.laws.points))
-    for number, group in enumerate(groups):
-        members = [(n, point) for n, point in placed if point.group == group]
+    drawn = drawn_points(info.laws.points)
+    groups = grouped(zip(spread([point.n for point in drawn]), drawn, strict=True), lambda placed: placed[1].group)
+    if len(groups) > MOST_GROUPS:
+        groups = {"runs": [placed for members in groups.values() for placed in members]}
+    for number, (group, members) in enumerate(groups.items()):
         marker_style = {
             "color": colour,
             "marker": MARKERS[number % len(MARKERS)],
@@ -104,13 +109,28 @@ def draw_law(axis: Any, info: LawInfo) -> None:
         for n, point in members:
             draw_interval(axis, n, point.onset.lower, point.onset.upper, colour)
     axis.set(xscale="log", yscale="log", xlabel="training samples N", ylabel=f"{info.name} (steps)")
-    axis.set_xticks(info.laws.pooled.sizes, labels=[f"{n:,}" for n in info.laws.pooled.sizes])
+    sizes = some_sizes(info.laws.pooled.sizes)
+    axis.set_xticks(sizes, labels=[f"{n:,}" for n in sizes])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_minor_formatter(NullFormatter())
     # Below the panel, where no point can hide it.
     axis.legend(loc="upper left", bbox_to_anchor=(0, -0.16), fontsize=8)
+
+
+def some_sizes(sizes: Sequence[int], most: int = 12) -> list[int]:
+    """The sizes, or as many of them as have room as labels."""
+    kept = np.linspace(0, len(sizes) - 1, min(len(sizes), most)).round().astype(int)
+    return [sizes[k] for k in kept]
+
+
+def drawn_points(points: Sequence[Point]) -> Sequence[Point]:
+    """All points; of many, some that are evenly chosen in the order of N and onset, which keeps sizes and spread."""
+    if len(points) <= MOST_POINTS:
+        return points
+    ordered = sorted(points, key=lambda point: (point.n, point.onset.lower, min(point.onset.upper, 1e300)))
+    return [ordered[round(k)] for k in np.linspace(0, len(ordered) - 1, MOST_POINTS)]
 
 
 def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) -> None:
@@ -128,13 +148,17 @@ def draw_interval(axis: Any, n: float, lower: float, upper: float, colour: str) 
 
 
 def spread(sizes: Sequence[int]) -> list[float]:
-    """Places on the axis, where runs of one size lie side by side so that their bars do not overlap."""
+    """Places on the axis, where runs of one size lie side by side so that their bars do not overlap.
+
+    More than eleven of one size lie closer together, so that neighbouring sizes stay apart.
+    """
+    step = min(1.03, 1.18 ** (2 / max(Counter(sizes).values(), default=1)))
     seen: dict[int, int] = {}
     places = []
     for n in sizes:
         count = seen.get(n, 0)
         seen[n] = count + 1
-        places.append(n * 1.03 ** ((count + 1) // 2 * (1 if count % 2 else -1)))
+        places.append(n * step ** ((count + 1) // 2 * (1 if count % 2 else -1)))
     return places
 
 
@@ -147,8 +171,8 @@ def law_rows(laws: Laws) -> list[dict[str, str]]:
             rows.append({"runs": row.label, "a": "", "α": "", "95%": "", "R²": "", "scatter": "", "points": row.reason})
             continue
         low, high = (f"{end:.2f}" for end in law.alpha_ci)
-        censored = f" ({law.censored} censored)" if law.censored else ""
+        censored = f" ({law.censored:,} censored)" if law.censored else ""
         explained = "" if law.r_squared is None else f"{law.r_squared:.2f}"
         words = {"runs": row.label, "a": f"{law.a:.3g}", "α": f"{law.alpha:.2f}", "95%": f"{low} to {high}"}
-        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points}{censored}"})
+        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points:,}{censored}"})
     return rows

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from twoclocks.analysis.batches import batch_laws
-from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
 from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
-from twoclocks.core.errors import UserError
-from twoclocks.core.pages import page_environment
-from twoclocks.core.theme import as_css, css_variables, picture, symbol_colours, themed_svg
+from twoclocks.core.theme import picture, themed_svg
 from twoclocks.dissection.execution import Dissection, known_dissection
-from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
 from twoclocks.report.drawings import WhyChapter, why_chapter
-from twoclocks.report.laws import LawInfo, draw_laws, law_data, law_rows
-from twoclocks.report.phases import draw_phases, draw_verdicts
-from twoclocks.report.places import check_page, run_mark
+from twoclocks.report.environment import confidence_words, render_page
+from twoclocks.report.overview import FEW, render_overview
+from twoclocks.report.places import check_page
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
-from twoclocks.report.twins import TwinsChapter, twins_chapter
+from twoclocks.report.together import Together, batch_chapter, law_chapter, phase_chapter
+from twoclocks.report.twins import twins_chapter
 from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
 
@@ -72,17 +69,21 @@ def write_report(
 ) -> Path:
     """Write the page about these runs, and a picture of their curves (PNG) beside it; existing files are replaced.
 
+    Of more than ``FEW`` runs, the page shows what they have in common and a table, and the picture their clocks.
     Commands ask ``check_owner`` first, which refuses to replace files that are not about these runs.
     ``seen``: dissections by the path of their run; those of other runs are looked up in the runs themselves.
     ``twins``: comparisons to show; by default those of all twins among the runs.
     """
     path = Path(path)
     check_page(path)
-    runs = [run.reading() for run in runs]
-    chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
-    together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
-    page = render(chapters, together)
-    curves = picture(draw_curves([c.curves for c in chapters], width=5.4))
+    if len(runs) > FEW and not seen and twins is None:
+        page, figure = render_overview(runs, os.path.relpath(runs[0].path.parent, path.parent))
+    else:
+        runs = [run.reading() for run in runs]
+        chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
+        together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
+        page, figure = render(chapters, together), draw_curves([c.curves for c in chapters], width=5.4)
+    curves = picture(figure)
     # Both are ready before either is written. A crash between the two leaves a new page beside an old picture, each of
     # them whole: the page first, because the picture belongs to the page beside it.
     write_atomic(path, page.encode())
@@ -103,49 +104,6 @@ def chapter(run: Run, number: int, seen: Dissection | None = None) -> Chapter:
 
 def without_run(row: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in row.items() if key != "run"}
-
-
-@dataclass(frozen=True)
-class LawChapter:
-    """Laws of runs of different sizes."""
-
-    infos: list[LawInfo]
-    refused: list[str]  # clocks without a law, each with the reason
-    figure: str
-
-    @property
-    def left_out(self) -> list[str]:
-        return list(dict.fromkeys(f"{info.name}: {why}" for info in self.infos for why in info.laws.left_out))
-
-    def table(self, info: LawInfo) -> list[dict[str, str]]:
-        return law_rows(info.laws)
-
-
-def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
-    infos, refused = law_data(runs)
-    if not infos and not refused:
-        return None
-    return LawChapter(infos, refused, themed_svg(draw_laws(infos), salt="laws") if infos else "")
-
-
-@dataclass(frozen=True)
-class PhaseChapter:
-    """Phases of runs of different sizes."""
-
-    info: PhaseDiagram
-    figure: str
-    verdicts: str  # a second figure, where the runs differ in more than their size
-
-
-def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
-    try:
-        info = phase_diagram(runs)
-    except UserError:  # no run was evaluated: the chapters of the runs say so
-        return None
-    if not info.several_sizes:
-        return None
-    verdicts = themed_svg(draw_verdicts(info), salt="verdicts") if len(info.groups) > 1 else ""
-    return PhaseChapter(info, themed_svg(draw_phases(info), salt="phases"), verdicts)
 
 
 def metric_rows(run: Run) -> list[MetricRow]:
@@ -216,43 +174,11 @@ def excursion_sentence(clocks: Clocks) -> str:
     return f" At step {clocks.excursion:,.0f}, copies were above the threshold; later they were below it again."
 
 
-def confidence_words(chapters: Sequence[Chapter]) -> str:
-    """The confidence with which the clocks were read, such as ``with 95% confidence``."""
-    levels = sorted({one.run.settings.clocks.confidence for one in chapters}, reverse=True)
-    words = [f"with {100 * level:g}% confidence" if level else "as measured, without bounds" for level in levels]
-    return " or ".join(words)
-
-
-@dataclass(frozen=True)
-class BatchChapter:
-    """Laws of runs that differ in their batch size only."""
-
-    infos: list[BatchInfo]
-    figure: str
-
-
-def batch_chapter(runs: Sequence[Run]) -> BatchChapter | None:
-    infos = [batch_info(law) for law in batch_laws(runs)]
-    return BatchChapter(infos, themed_svg(draw_batches(infos), salt="batches")) if infos else None
-
-
-@dataclass(frozen=True)
-class Together:
-    """The chapters about several runs together; None where there is nothing to show."""
-
-    laws: LawChapter | None = None
-    phases: PhaseChapter | None = None
-    batches: BatchChapter | None = None
-    twins: TwinsChapter | None = None
-
-
 def render(chapters: Sequence[Chapter], together: Together) -> str:
-    environment = page_environment("twoclocks.report")
-    environment.filters["sentence"] = lambda one: verdict_sentence(one) + end_sentence(one.run)
-    environment.filters["run_mark"] = run_mark
-    environment.filters["confidence"] = confidence_words
-    environment.filters["fills"] = lambda symbols: [as_css(colour) for colour in symbol_colours(symbols)]
-    day, night = css_variables()
-    page = environment.get_template("report.html")
-    parts = {part.name: getattr(together, part.name) for part in fields(together)}
-    return str(page.render(chapters=chapters, **parts, marks=MARKS, day=day, night=night))
+    """The page with one chapter per run."""
+    filters = {
+        "sentence": lambda one: verdict_sentence(one) + end_sentence(one.run),
+        "confidence": lambda ones: confidence_words([one.run for one in ones]),
+    }
+    sure = confidence_words([one.run for one in chapters])
+    return render_page("report.html", together, filters, chapters=chapters, sure=sure, marks=MARKS)

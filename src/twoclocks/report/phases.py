@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from twoclocks.analysis.phases import Phase, PhaseCell, PhaseDiagram, RunPhases
 from twoclocks.core.text import short
 from twoclocks.core.theme import light, question_mark, style
+
+T = TypeVar("T")
 
 COLOURS = {
     "nothing yet": "line",
@@ -20,16 +22,20 @@ COLOURS = {
 }
 VERDICTS = {"open": "new", "suspected": "broken", "empty": "memory", "mixed": "rule", "unknown": "muted"}
 SUSPECTED_MARK = "first copies above the threshold"
+MOST_BARS = 60  # runs that the figure of phases draws, evenly chosen
+MOST_PANELS = 9
+MOST_VERDICTS = 24  # groups, and sizes, that the figure of verdicts draws, evenly chosen
 BAR = 0.78  # height of a bar, of a row of 1
 FAINTEST = 0.35  # opacity of the colour while one part is learned
 SMALL = {"fontsize": 8, "handlelength": 1.6, "columnspacing": 1.4}
 
 
 def draw_phases(info: PhaseDiagram) -> Any:
-    """One panel per group of runs; groups differ in more than their size."""
+    """One panel per group of runs; groups differ in more than their size. Of many runs, some are drawn."""
     import matplotlib
     from matplotlib.figure import Figure
 
+    info = some_runs(info)
     columns = len(info.groups) if len(info.groups) < 4 else 2 if len(info.groups) == 4 else 3
     lines = -(-len(info.groups) // columns)
     rows = max(len(places(info.of(group))) for group in info.groups)
@@ -52,6 +58,22 @@ def draw_phases(info: PhaseDiagram) -> Any:
                 axis.tick_params(labelbottom=True)
         figure.legend(handles=keys(info.runs), loc="outside lower center", ncols=4, **SMALL)
         return figure
+
+
+def some_runs(info: PhaseDiagram) -> PhaseDiagram:
+    """The diagram with at most ``MOST_BARS`` runs of ``MOST_PANELS`` groups, evenly chosen."""
+    groups = evenly(info.groups, MOST_PANELS)
+    if len(info.runs) <= MOST_BARS and len(groups) == len(info.groups):
+        return info
+    kept = [run for group in groups for run in evenly(info.of(group), MOST_BARS // len(groups))]
+    return PhaseDiagram(tuple(kept), info.left_out)
+
+
+def evenly(items: Sequence[T], most: int) -> list[T]:
+    """At most so many of the items, with the first and the last."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
 
 
 def places(runs: Sequence[RunPhases]) -> list[float]:
@@ -154,7 +176,8 @@ def draw_verdicts(info: PhaseDiagram) -> Any:
     import matplotlib
     from matplotlib.figure import Figure
 
-    cells, groups, sizes = info.cells(), info.groups, info.sizes
+    groups, sizes = evenly(info.groups, MOST_VERDICTS), evenly(info.sizes, MOST_VERDICTS)
+    cells = [cell for cell in info.cells() if cell.group in groups and cell.n in sizes]
     widest = max((cell.width for cell in cells if cell.width is not None), default=1.0)
     with matplotlib.rc_context(style()):
         figure = Figure(figsize=(max(5.0, 2.4 + 0.95 * len(sizes)), 1.1 + 0.55 * len(groups)), layout="constrained")

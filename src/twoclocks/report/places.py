@@ -14,7 +14,7 @@ from twoclocks.core.text import visible
 from twoclocks.runs.load import Run
 
 _MARK = re.compile(r'<meta name="twoclocks-run" content="([^"]*)">')
-_HEAD = 65536  # characters of a page in which its marks are
+_HEAD = 65536  # characters of a file in which a page has its first mark
 
 
 def page_beside(folders: Sequence[Path], kind: str) -> Path:
@@ -90,4 +90,10 @@ def check_owner(path: Path, runs: Sequence[Run], unread: Sequence[Path] = ()) ->
 def _marks_on(path: Path) -> list[str]:
     """The marks of all runs that a page is about; empty for another file."""
     with path.open(encoding="utf-8", errors="replace") as stream:
-        return [html.unescape(mark) for mark in _MARK.findall(stream.read(_HEAD))]
+        head = stream.read(_HEAD) + stream.readline()
+        if _MARK.search(head) and "</head>" not in head:  # a page of thousands of runs has as many marks, one per line
+            for line in stream:
+                head += line if _MARK.search(line) else ""
+                if "</head>" in line:
+                    break
+        return [html.unescape(mark) for mark in _MARK.findall(head)]

@@ -1,0 +1,119 @@
+"""Chapters about several runs together: their law, their phases, their batches, their twins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from twoclocks.analysis.batches import found_batch_laws
+from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
+from twoclocks.core.errors import UserError
+from twoclocks.core.theme import themed_svg
+from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
+from twoclocks.report.laws import MOST_POINTS, LawInfo, draw_laws, law_data, law_rows
+from twoclocks.report.phases import MOST_BARS, draw_phases, draw_verdicts
+from twoclocks.report.twins import TwinsChapter
+from twoclocks.runs.load import Run
+
+MOST_LISTED = 12  # runs that were left out, crossed seeds, …: further ones are counted
+MOST_BATCH_LAWS = 6
+
+
+def listed(words: Sequence[str]) -> list[str]:
+    """The first of these words, and how many more there are."""
+    more = len(words) - MOST_LISTED
+    return [*words] if more <= 0 else [*words[:MOST_LISTED], f"{more:,} more"]
+
+
+@dataclass(frozen=True)
+class LawChapter:
+    """Laws of runs of different sizes."""
+
+    infos: list[LawInfo]
+    refused: list[str]  # clocks without a law, each with the reason
+    figure: str
+
+    @property
+    def left_out(self) -> list[str]:
+        return listed(list(dict.fromkeys(f"{info.name}: {why}" for info in self.infos for why in info.laws.left_out)))
+
+    def table(self, info: LawInfo) -> list[dict[str, str]]:
+        return law_rows(info.laws)
+
+    def seeds(self, info: LawInfo) -> list[str]:
+        """How the variance splits over crossed seeds, in words."""
+        return listed([f"{label}: {split}" for label, split in info.laws.seeds.items()])
+
+    @property
+    def most_points(self) -> int:
+        """The most runs that a panel draws."""
+        return MOST_POINTS
+
+
+def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
+    infos, refused = law_data(runs)
+    if not infos and not refused:
+        return None
+    return LawChapter(infos, refused, themed_svg(draw_laws(infos), salt="laws") if infos else "")
+
+
+@dataclass(frozen=True)
+class PhaseChapter:
+    """Phases of runs of different sizes."""
+
+    info: PhaseDiagram
+    figure: str
+    verdicts: str  # a second figure, where the runs differ in more than their size
+
+    @property
+    def most_bars(self) -> int:
+        return MOST_BARS
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence per run, where all of them are drawn."""
+        return self.info.sentences() if len(self.info.runs) <= MOST_BARS else []
+
+    @property
+    def left_out(self) -> list[str]:
+        return listed(self.info.left_out)
+
+
+def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
+    try:
+        info = phase_diagram(runs)
+    except UserError:  # no run was evaluated: the chapters of the runs say so
+        return None
+    if not info.several_sizes:
+        return None
+    verdicts = themed_svg(draw_verdicts(info), salt="verdicts") if len(info.groups) > 1 else ""
+    return PhaseChapter(info, themed_svg(draw_phases(info), salt="phases"), verdicts)
+
+
+@dataclass(frozen=True)
+class BatchChapter:
+    """Laws of runs that differ in their batch size only."""
+
+    infos: list[BatchInfo]
+    figure: str
+
+    @property
+    def most(self) -> int:
+        """The most laws that are shown."""
+        return MOST_BATCH_LAWS
+
+
+def batch_chapter(runs: Sequence[Run]) -> BatchChapter | None:
+    infos = [batch_info(law) for law in islice(found_batch_laws(runs), MOST_BATCH_LAWS)]
+    return BatchChapter(infos, themed_svg(draw_batches(infos), salt="batches")) if infos else None
+
+
+@dataclass(frozen=True)
+class Together:
+    """The chapters about several runs together; None where there is nothing to show."""
+
+    laws: LawChapter | None = None
+    phases: PhaseChapter | None = None
+    batches: BatchChapter | None = None
+    twins: TwinsChapter | None = None
