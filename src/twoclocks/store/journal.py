@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from twoclocks.store.checksums import START, DamagedError, decode_line, encode_l
 LAST_STEP = 1 << 62  # the integers of tables have 64 bits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
     row: dict[str, Any]
     link: str  # names this row and all before it
@@ -38,23 +41,32 @@ class Journal:
         self.needed, self.texts = dict.fromkeys(numbers, (int, float)), frozenset(texts)
         self.last: Entry | None = None  # of a journal that is being written
 
-    def entries(self) -> tuple[list[Entry], str | None]:
-        """All intact rows from the start, and what is wrong with the first one that is not."""
+    def scan(self) -> Iterator[Entry]:
+        """The intact rows from the start, one by one; DamagedError says what is wrong with the first that is not."""
         if not os.path.lexists(self.path):
-            return [], None
-        lines = files.read(self.path).split(b"\n")
-        found: list[Entry] = []
-        link, end = self.start, 0
-        for number, line in enumerate(lines[:-1], start=1):
+            return
+        data = files.read(self.path)
+        number, link, end, step = 0, self.start, 0, -math.inf
+        while stop := data.find(b"\n", end) + 1:
+            number += 1
             try:
-                row, link = decode_line(line + b"\n", link)
+                row, link = decode_line(data[end:stop], link)
                 self.check_types(row)
-                if found and row["step"] <= found[-1].row["step"]:
+                if row["step"] <= step:
                     raise DamagedError("its step is not after the one before")
             except DamagedError as error:
-                return found, f"{self.path}: line {number} is damaged ({error})"
-            end += len(line) + 1
-            found.append(Entry(row, link, end))
+                raise DamagedError(f"{self.path}: line {number} is damaged ({error})") from None
+            end, step = stop, row["step"]
+            yield Entry({sys.intern(key): value for key, value in row.items()}, link, end)  # rows share their keys
+
+    def entries(self) -> tuple[list[Entry], str | None]:
+        """All intact rows from the start, and what is wrong with the first one that is not."""
+        found: list[Entry] = []
+        try:
+            for entry in self.scan():
+                found.append(entry)
+        except DamagedError as error:
+            return found, str(error)
         return found, None
 
     def check_types(self, row: Mapping[str, Any]) -> None:
@@ -82,8 +94,9 @@ class Journal:
 
     def begin(self, count: int) -> None:
         """Keep the first ``count`` rows, which must be intact, and get ready to append after them."""
-        found, _ = self.entries()
-        self.last = found[count - 1] if count else None
+        self.last = None
+        for entry in islice(self.scan(), count):  # one at a time: a long run has many
+            self.last = entry
         if self.path.exists() and self.path.stat().st_size != self.end:
             files.truncate(self.path, self.end, self.guard)
 
