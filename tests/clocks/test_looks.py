@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import chdtri
 from scipy.stats import binom
 
 from twoclocks.clocks import change_point, onset
@@ -74,6 +76,35 @@ def test_clopper_pearson_against_its_definition(hits: int, trials: int) -> None:
     low, high = (float(end) for end in clopper_pearson(hits, trials, 0.01))
     assert low == 0 if hits == 0 else binom.sf(hits - 1, trials, low) == pytest.approx(0.01, rel=1e-6)
     assert high == 1 if hits == trials else binom.cdf(hits, trials, high) == pytest.approx(0.01, rel=1e-6)
+
+
+def test_change_points_are_those_of_testing_every_cut_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The convex hull finds the largest ratio of all cuts; the full search is done where that could be enough."""
+    module = sys.modules["twoclocks.clocks.change_point"]
+    ratios, searched = module.likelihood_ratios, 0
+
+    def counted(hit: Any, trial: Any) -> Any:
+        nonlocal searched
+        searched += 1
+        return ratios(hit, trial)
+
+    monkeypatch.setattr(module, "likelihood_ratios", counted)
+    rng = np.random.default_rng(5)
+    for case in range(120):
+        length = int(rng.integers(2, 60))
+        trials = rng.choice([1, 20, 1000], size=length).astype(float) if case % 2 else np.full(length, 256.0)
+        before, after = rng.choice([0.0, 0.01, 0.3, 0.99, 1.0], size=2)
+        rates = (
+            np.where(np.arange(length) < length // 2, before, after) if case % 3 else np.linspace(before, after, length)
+        )
+        hits = rng.binomial(trials.astype(int), rates).astype(float)
+        every = [float(ratios(hits[: last + 1], trials[: last + 1]).max()) for last in range(1, length)]
+        assert list(module.largest_ratios(hits, trials)) == pytest.approx(every, rel=1e-9, abs=1e-7)
+        levels = [chdtri(1, tail / last) for last, tail in enumerate(tails(length, 0.95)[1:], start=1)]
+        detected = [last for last, (ratio, level) in enumerate(zip(every, levels, strict=True), 1) if ratio > level]
+        searched, steps = 0, np.arange(length)
+        assert change_point(steps, hits, trials).first_crossing == (float(detected[0]) if detected else None)
+        assert searched == bool(detected), "quadratic: every cut was searched at looks that find nothing"
 
 
 def test_change_points_are_found_where_they_are_and_nowhere_else() -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,7 @@ class Stopwatch:
 
     def left(self, step: int) -> float:
         training = (self.seconds - self.evaluating) / max(step - self.start, 1) * (self.steps - step)
-        due = sum(later > step for later in self.schedule)
+        due = len(self.schedule) - bisect_right(self.schedule, step)
         return training + due * self.evaluating / max(self.evaluations, 1)
 
 
