@@ -52,6 +52,36 @@ def sweep_speed() -> str:
     return f"{words}\n\n{about}\n\n{as_table(rows)}\n\n{where}"
 
 
+def scale() -> str:
+    """How commands about many cells, and runs of many evaluations, grow."""
+    result = read_result("scale.json")
+    machine, empty = result["machine"], result["empty"]
+    cells = [
+        {"cells": f"{row['cells']:,}", **{name: cost_words(one) for name, one in row["commands"].items()}}
+        for row in result["cells"]
+    ]
+    evaluations = [
+        {"evaluations": f"{row['evaluations']:,}", **{name: cost_words(one) for name, one in row["work"].items()}}
+        for row in result["evaluations"]
+    ]
+    largest = result["cells"][-1]
+    page = largest["page_bytes"]
+    words = (
+        f"{empty['cells_per_second']:.0f} empty cells per second (one step, one evaluation) run on "
+        f"{machine['cores']} cores, with {1000 * empty['cpu_seconds_per_cell']:.0f} ms of CPU time each.\n"
+        f"The page of {largest['cells']:,} runs has {page['html'] / 1e6:.1f} MB, its picture "
+        f"{page['png'] / 1e3:.0f} kB."
+    )
+    about = "Seconds, seconds of CPU time and largest memory of each command, with the start of Python and all imports:"
+    where = source_of("scale.json", result, f"{machine['name']}, {machine['cores']} cores")
+    return f"{about}\n\n{as_table(cells)}\n\n{as_table(evaluations)}\n\n{words}\n\n{where}"
+
+
+def cost_words(one: dict[str, float]) -> str:
+    """Such as ``12.3 s (11.9 s), 301 MB``."""
+    return f"{one['seconds']:.1f} s ({one['cpu_seconds']:.1f} s), {one['megabytes']:,.0f} MB"
+
+
 def bench_tables(name: str) -> str:
     """The tables that ``twoclocks bench`` prints, of a stored record."""
     result = read_result(name)
@@ -143,6 +173,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "paper scale": paper_scale,
     "rules speed": rules_speed,
     "same clocks": same_clocks,
+    "scale": scale,
     "speed cpu": partial(bench_tables, "speed_cpu.json"),
     "speed gpu": partial(bench_tables, "speed_h200.json"),
     "sweep speed": sweep_speed,
