@@ -31,7 +31,7 @@ class OwnParity(Parity):
     examples = ()
 """
 # Paths of imported files and of cells; host and process, which locks need.
-KEPT = ("manifest.json", "status.json", "lock", "table.csv", "table.parquet")
+KEPT = ("manifest.json", "status.json", "lock")
 
 
 @pytest.fixture(scope="module")

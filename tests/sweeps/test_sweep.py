@@ -236,3 +236,17 @@ def test_tables_of_different_sweeps_fit_together(tmp_path: Path) -> None:
         write_table([{"cell": "a", "tau_mem_upper": upper, "evaluation.steps": None}], tmp_path / str(number))
         tables.append(parquet.read_table(tmp_path / str(number) / "table.parquet"))
     assert pyarrow.concat_tables(tables)["tau_mem_upper"].to_pylist() == [None, 5.0]
+
+
+def test_a_finished_cell_that_cannot_be_read_is_shown_as_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = write_spec(tmp_path / "two.yaml", seeds={"training": 2})
+    assert main(["sweep", str(spec), "--out", str(tmp_path / "out")]) == 0
+    (tmp_path / "out" / "cells" / read_plan(spec).cells[0].key / "metrics.jsonl").write_text("")
+    capsys.readouterr()
+    assert main(["sweep", str(spec), "--out", str(tmp_path / "out"), "--status"]) == EXIT_FAILED
+    assert "1 finished, 1 failed" in capsys.readouterr().out
+    assert main(["sweep", str(spec), "--out", str(tmp_path / "out"), "--status", "--json"]) == EXIT_FAILED
+    found = json.loads(capsys.readouterr().out)["cells"][0]
+    assert found["state"] == "failed" and "has 0 rows, the run ended with 5" in found["reason"]

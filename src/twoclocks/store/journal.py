@@ -35,10 +35,15 @@ class Journal:
         guard: files.Guard = files.unguarded,
         numbers: Collection[str] = ("step",),
         texts: Collection[str] = (),
+        foreign: Collection[str] = (),
     ) -> None:
-        """``numbers``: columns that every row has; ``texts``: columns of text. All others are numbers or null."""
+        """``numbers``: columns that every row has; ``texts``: columns of text. All others are numbers or null.
+
+        ``foreign``: columns of another journal of the same run, whose rows have the same first link.
+        """
         self.path, self.start, self.guard = path, start, guard
         self.needed, self.texts = dict.fromkeys(numbers, (int, float)), frozenset(texts)
+        self.foreign = frozenset(foreign)
         self.last: Entry | None = None  # of a journal that is being written
 
     def scan(self) -> Iterator[Entry]:
@@ -72,6 +77,8 @@ class Journal:
     def check_types(self, row: Mapping[str, Any]) -> None:
         """DamagedError where a row has a right SHA-256 and cannot be a row of this journal."""
         require(row, self.needed)
+        if self.foreign & row.keys():
+            raise DamagedError("it is a row of another file")
         if not -1 < row["step"] < LAST_STEP:
             raise DamagedError("its step is out of range")
         for name, value in row.items():

@@ -32,6 +32,7 @@ HEARTBEAT = 5.0  # seconds between two heartbeats
 PROBE = 0.3  # seconds to wait for a held lock, which may be only the short test of ``is_held``
 SETTLE = 1.0  # seconds after which a writer on a shared disk reads its token back, in case two began at once
 TIMEOUT = 30.0  # seconds without a heartbeat after which a holder on another machine counts as dead
+HOLDER = 512  # bytes of the lock file
 RECENT = 600.0  # seconds, more than clocks differ: a lock of another machine that is older counts as left behind
 # File systems of one machine, where flock decides. On all others two machines may hold the "same" flock.
 LOCAL = {"apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
@@ -62,9 +63,10 @@ class WriterLock:
             try:
                 self.wait_for_holder(before := read_holder(self.descriptor))
                 holder = {"process": os.getpid(), **this_machine(), "token": self.token}
-                files.disk.truncate(self.descriptor, 0)
-                files.write_all(self.descriptor, json.dumps(holder).encode())
-                if is_elsewhere(before) or is_shared(self.folder):
+                # One write of a fixed length: two machines that write at once leave one holder, never a mixture.
+                files.write_all(self.descriptor, json.dumps(holder).encode().ljust(HOLDER))
+                files.disk.truncate(self.descriptor, HOLDER)
+                if is_elsewhere(before) or not self.flocked or is_shared(self.folder):
                     self.settle()
             except BaseException:
                 os.close(self.descriptor)
@@ -167,7 +169,7 @@ class WriterLock:
 def read_holder(descriptor: int) -> dict[str, object]:
     """Process and host in the lock file; empty if the file is empty or incomplete."""
     try:
-        value = json.loads(os.pread(descriptor, 4096, 0))
+        value = json.loads(os.pread(descriptor, HOLDER, 0))
     except (ValueError, OSError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

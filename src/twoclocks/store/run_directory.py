@@ -46,6 +46,7 @@ FORMAT = 3  # 2 stored proportions as floats, 3 stores their hits; rows say them
 READABLE = (2, FORMAT)
 
 TIMED = ("step", "seconds", "evaluation_seconds")  # columns of timings.jsonl
+METRICS: dict[str, Any] = {"texts": KINDS, "foreign": ("evaluation_seconds",)}
 
 MANIFEST: dict[str, Kinds] = {"format": int, "created": str, "origin": str}
 STATUS: dict[str, Kinds] = {"status": str}
@@ -71,7 +72,7 @@ class RunDirectory:
     @cached_property
     def journal(self) -> Journal:
         """The metrics; their first link comes from the settings, so that rows of another run are recognised."""
-        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"], self.guard, texts=KINDS)
+        return Journal(self.path / "metrics.jsonl", self.manifest()["origin"], self.guard, **METRICS)
 
     @cached_property
     def timings(self) -> Journal:
@@ -199,7 +200,7 @@ class RunDirectory:
         known = {} if "link" in status else self.checkpoints.links()
         entries = self.journal.sound()
         self.check_manifest(status)
-        if not entries and not known:
+        if not entries and not known and "link" not in status:
             return entries, ""
         if "link" in status and status["link"] != self.journal.link_of(entries):
             ended = f"has {len(entries)} rows, the run ended with {status.get('rows')}"
@@ -282,7 +283,7 @@ class Snapshot(RunDirectory):
     @cached_property
     def journal(self) -> Journal:
         self.status()  # before the rows: a status of later could speak of rows that are not among them
-        return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"], texts=KINDS)
+        return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"], **METRICS)
 
 
 @cache

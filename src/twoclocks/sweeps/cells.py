@@ -97,7 +97,7 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     row |= {f"last_{name}": float(last[name]) if name in last else None for name in SUMMARY}
     row["seconds"] = run.status.get("seconds") if found.state in DONE else None
     row["commit"] = run.manifest["commit"] if clocks else None
-    row["path"] = str(path)
+    row["path"] = str(path.relative_to(root))  # a table may be shared, and the folders above are private
     return row | {key: plain(value) for key, value in flat(to_mapping(settings)).items()}
 
 

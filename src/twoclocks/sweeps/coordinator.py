@@ -105,27 +105,40 @@ class Sweep:
         cells = []
         for cell, found in zip(self.plan.cells, self.cell_statuses().values(), strict=True):
             clocks = self.clocks_of(cell, found)
-            line = {"cell": cell.key, **vars(found), "steps": cell.settings.training.steps, **cell.point}
+            line = {
+                "cell": cell.key,
+                **vars(self.cell_status(cell) if clocks is None else found),
+                "steps": cell.settings.training.steps,
+                **cell.point,
+            }
             cells.append(line if clocks is None else {**line, **clocks.as_json()})
         counts = Counter(line["state"] for line in cells)
         return {"name": self.plan.name, "path": str(self.root), "counts": dict(counts), "cells": cells}
 
     def clocks_of(self, cell: Cell, found: CellStatus, changes: bool = True) -> Clocks | None:
-        """The clocks of a cell, if asked for with change points; None if it is not done or cannot be read."""
-        with contextlib.suppress(UserError):
+        """The clocks of a cell, if asked for with change points; None if it is not done or cannot be read.
+
+        A finished cell that cannot be read counts as failed from now on.
+        """
+        try:
             return read_clocks(cell_path(self.root, cell), changes) if found.state in DONE else None
+        except UserError as error:
+            if found.state == "finished":  # one that diverged may have no evaluation
+                self.failures[cell.key] = str(error)
         return None
 
     def lines(self, states: Collection[str] = STATES) -> list[dict[str, str]]:
         """One line per cell in the given states, for printing; columns without values are left out."""
         lines = []
         for cell, found in zip(self.plan.cells, self.cell_statuses().values(), strict=True):
+            clocks = self.clocks_of(cell, found, changes=False)
+            found = found if clocks is not None else self.cell_status(cell)
             if found.state not in states:
                 continue
             line = {"cell": cell.key, **{key: str(value) for key, value in cell.point.items()}, "state": found.state}
             line["step"] = f"{found.step:,}/{cell.settings.training.steps:,}"
             line |= {"τ_rule": "", "τ_mem": "", "window": "", "reason": found.reason}
-            if (clocks := self.clocks_of(cell, found, changes=False)) is not None:
+            if clocks is not None:
                 line |= {"τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory), "window": str(clocks)}
             lines.append(line)
         filled = {key for line in lines for key, value in line.items() if value}
@@ -174,14 +187,14 @@ def run_sweep(
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(executor.open("cuda" if "cuda" in devices else "cpu", root)) if waiting else None
         make_folder(root / "cells")
-        stack.enter_context(WriterLock(root))
+        lock = stack.enter_context(WriterLock(root))
         stop = stack.enter_context(StopRequest())
         for left in root.glob(f".*{PARTIAL}"):
             remove(left)
-        write_atomic(root / "sweep.json", encode_document(description(plan)))
+        write_atomic(root / "sweep.json", encode_document(description(plan)), lock.check)
         if pool is not None:
             Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, report)
-        write_table(sweep.rows(), root)
+        write_table(sweep.rows(), root, lock.check)
         report(sweep)
     return sweep
 

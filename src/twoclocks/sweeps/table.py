@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twoclocks.store.files import write_atomic
+from twoclocks.store.files import Guard, unguarded, write_atomic
 
 Row = dict[str, Any]
 
@@ -18,7 +18,7 @@ def column_names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
-def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
+def write_table(rows: Sequence[Row], folder: Path, guard: Guard = unguarded) -> tuple[Path, Path]:
     """Write ``table.parquet`` and ``table.csv`` with the same content."""
     import pyarrow
     from pyarrow import parquet
@@ -33,8 +33,8 @@ def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, Path]:
     writer.writerow(names)
     writer.writerows(["" if value is None else value for value in line] for line in zip(*data.values(), strict=True))
     paths = folder / "table.parquet", folder / "table.csv"
-    write_atomic(paths[0], buffer.getvalue())
-    write_atomic(paths[1], text.getvalue().encode())
+    write_atomic(paths[0], buffer.getvalue(), guard)
+    write_atomic(paths[1], text.getvalue().encode(), guard)
     return paths
 
 
