@@ -105,12 +105,8 @@ class Sweep:
         cells = []
         for cell, found in zip(self.plan.cells, self.cell_statuses().values(), strict=True):
             clocks = self.clocks_of(cell, found)
-            line = {
-                "cell": cell.key,
-                **vars(self.cell_status(cell) if clocks is None else found),
-                "steps": cell.settings.training.steps,
-                **cell.point,
-            }
+            found = found if clocks is not None else self.cell_status(cell)
+            line = {"cell": cell.key, **vars(found), "steps": cell.settings.training.steps, **cell.point}
             cells.append(line if clocks is None else {**line, **clocks.as_json()})
         counts = Counter(line["state"] for line in cells)
         return {"name": self.plan.name, "path": str(self.root), "counts": dict(counts), "cells": cells}
