@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from twoclocks.core.theme import light, style
 
@@ -35,6 +36,9 @@ def draw(result: dict[str, Any]) -> Figure:
         axes[0, column].set(xscale="log", yscale="log", title=f"{count} of one {'sweep' if not column else 'run'}")
         axes[1, column].set(xscale="log", xlabel=count, ylim=(0, None))
         axes[0, column].legend(fontsize=8)
+        for axis in (axes[0, column].yaxis, axes[1, column].xaxis):
+            axis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
     axes[0, 0].axhline(LIMIT, color=light("muted"), linestyle=(0, (5, 4)), linewidth=1)
     axes[0, 0].set_ylabel("seconds of CPU time")
     axes[1, 0].set_ylabel("largest memory (MB)")
