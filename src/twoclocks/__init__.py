@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from twoclocks.core.address_space import NUMPY, check_address_space
+
 if TYPE_CHECKING:
     from twoclocks import (
         analysis,
@@ -75,6 +77,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in __all__ and name not in ("UserError", "store"):  # these two import neither numpy nor scipy
+        check_address_space(NUMPY)
     if name in _FOLDERS:
         return import_module(f"twoclocks.{name}")
     if name in _NAMES:

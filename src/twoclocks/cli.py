@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks import __version__, commands
+from twoclocks.core.address_space import NUMPY, TORCH, check_address_space, memory_errors_as_user_errors
 from twoclocks.core.arguments import EXIT_BAD_INPUT, OneLineParser, check_words, split_settings, unknown_option
 from twoclocks.core.errors import UserError
 from twoclocks.core.logging import log_to_stderr
@@ -22,6 +23,7 @@ LISTS = (
     *("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "views", "settings"),
     "templates",
 )
+MEMORY = {"verify": 0, "clocks": NUMPY, "list": NUMPY}  # what commands import, in MB; all others import torch
 _Add = Callable[..., OneLineParser]
 
 
@@ -52,11 +54,12 @@ def _answer(given: list[str]) -> int:
     log_to_stderr()
     try:
         check_words(given)
-        return _call(_parse(parser, subparsers, given))
+        with memory_errors_as_user_errors():
+            return _call(_parse(parser, subparsers, given))
     except KeyboardInterrupt:
         _report("interrupted; what was evaluated so far is stored")
         return EXIT_INTERRUPTED
-    except (UserError, OSError, MemoryError) as error:
+    except (UserError, OSError) as error:
         _report(_describe(error))
         return _exit_code(error)
 
@@ -70,6 +73,7 @@ def _call(arguments: argparse.Namespace) -> int:
     """Import the user's files, then run the command."""
     from twoclocks.training.stopping import StoppedError
 
+    check_address_space(MEMORY.get(arguments.command, TORCH))
     if arguments.imports:
         from twoclocks.core.plugins import import_file
 
@@ -95,8 +99,6 @@ def _exit_code(error: Exception) -> int:
 
 def _describe(error: Exception) -> str:
     """An error in words; one of the operating system with the file it is about."""
-    if isinstance(error, MemoryError):
-        return "memory: this machine has too little for the command; use smaller settings or fewer runs at a time"
     if isinstance(error, UserError) or not isinstance(error, OSError):
         return str(error)
     where = error.filename if error.filename is not None else "disk"

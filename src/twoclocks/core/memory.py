@@ -13,7 +13,7 @@ CGROUPS = Path("/sys/fs/cgroup")  # version 2; in a container this is often the 
 
 def memory_limit() -> int | None:
     """Bytes: the machine's memory, or less where a control group or ``ulimit -v`` allows less; None: unknown."""
-    limits = [*_machine(), *_address_space(), *_control_groups()]
+    limits = [*_machine(), *address_space(), *_control_groups()]
     return min(limits, default=None)
 
 
@@ -22,7 +22,8 @@ def _machine() -> Iterator[int]:
         yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _address_space() -> Iterator[int]:
+def address_space() -> Iterator[int]:
+    """The limit of ``ulimit -v`` in bytes, if there is one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY:
         yield soft
