@@ -1,4 +1,4 @@
-"""Two real Ray nodes on loopback with authentication on; one is killed in the middle, and nothing is lost."""
+"""Two real Ray nodes on loopback with authentication on; one is killed or frozen in the middle, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,19 +65,27 @@ class Cluster:
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
         try:
             self.address = self.start("head", "--head", "--port=0", "--include-dashboard=false", "--num-gpus=1")
-            self.start("second", f"--address={self.address}", "--num-gpus=0")
+            self.start_second()
         except BaseException:
             self.close()
             raise
+
+    def start_second(self) -> None:
+        self.start("second", f"--address={self.address}", "--num-gpus=0")
+
+    def temporary(self, name: str) -> Path:
+        """TMPDIR of a node: its own, as on two machines."""
+        return self.folder / f"{name}-tmp"
 
     def start(self, name: str, *words: str) -> str:
         command = [str(Path(sys.executable).parent / "ray"), "start", "--block", f"--temp-dir={self.folder / name}"]
         command += ["--num-cpus=1", "--object-store-memory=80000000", "--min-worker-port=0", "--max-worker-port=0"]
         command += ["--disable-usage-stats", f"--node-ip-address={NODES[name]}", *words]
+        self.temporary(name).mkdir(exist_ok=True)
+        environment = self.environment | HEALTH | {"TMPDIR": str(self.temporary(name))}
+        shutil.rmtree(self.folder / name, ignore_errors=True)
         with (self.folder / f"{name}.log").open("wb") as log:
-            node = subprocess.Popen(
-                command, env=self.environment | HEALTH, stdout=log, stderr=log, start_new_session=True
-            )
+            node = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         self.nodes[name] = node
         written, until = self.folder / name / "ray_current_cluster", time.monotonic() + 60
         while not (written.exists() and written.read_text().strip()):
@@ -87,6 +95,12 @@ class Cluster:
 
     def processes(self, name: str) -> list[int]:
         return session_processes(self.nodes[name].pid)
+
+    def freeze(self, name: str) -> None:
+        """SIGSTOP to everything that belongs to a node."""
+        for process in self.processes(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
 
     def kill(self, name: str) -> None:
         """kill -9 of everything that belongs to a node."""
@@ -159,32 +173,81 @@ def test_cells_share_a_gpu(tmp_path: Path, cluster: Cluster) -> None:
     assert done.stdout.strip().endswith("True") and done.returncode == 0, done
 
 
-def test_a_node_killed_in_the_middle_loses_nothing(tmp_path: Path, cluster: Cluster) -> None:
-    """Also: a driver without the token is rejected, and results can come through the object store. The last test."""
-    long = {"training.steps": 200, "evaluation.steps": [0, *range(20, 201, 20)]}
-    spec = write_spec(tmp_path / "grid.yaml", set=long, grid={"data.n": [4, 6]}, seeds={"training": 2})
-    stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)
-    driver = cluster.sweep(spec, tmp_path / "out")
-    while not writers(tmp_path / "out") & set(cluster.processes("second")):
+LONG = {"training.steps": 200, "evaluation.steps": [0, *range(20, 201, 20)]}
+
+
+def long_spec(path: Path, seeds: int = 2) -> Path:
+    return write_spec(path / "grid.yaml", set=LONG, grid={"data.n": [4, 6]}, seeds={"training": seeds})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Contents of the same cells, run on this machine."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    sweep = run_sweep(read_plan(long_spec(folder)), folder / "out", EXECUTORS.create("local", workers=2))
+    assert sweep.counts() == {"finished": 4}
+    return cell_contents(folder / "out")
+
+
+def wait_for(condition: Callable[[], object], driver: subprocess.Popen[str]) -> None:
+    """Wait until something is true while a sweep runs."""
+    while not condition():
         assert driver.poll() is None, driver.communicate()
         time.sleep(0.05)
+
+
+def test_a_stopped_worker_is_killed_and_its_cell_moved(
+    tmp_path: Path, cluster: Cluster, undisturbed: dict[str, str]
+) -> None:
+    """Ray itself would wait for ever for a process that stands still, and its cell would stay "running"."""
+    out, stopped = tmp_path / "out", set[int]()
+    driver = cluster.sweep(long_spec(tmp_path, seeds=1), out, "--executor.silence", "5")
+    wait_for(lambda: stopped.update(writers(out) & set(cluster.processes("second"))) or stopped, driver)
+    for process in stopped:
+        os.kill(process, signal.SIGSTOP)
+    output = driver.communicate(timeout=120)
+    assert driver.returncode == 0 and "2 finished" in output[0], output
+    assert len(stopped) == 1 and f"no heartbeat from process {max(stopped)} on " in output[1], output
+    assert not stopped & set(cluster.processes("second"))
+    assert max(len(load_run(path).status["attempts"]) for path in (out / "cells").iterdir()) > 1
+    assert len(cell_contents(out)) == 2 and cell_contents(out).items() <= undisturbed.items()
+
+
+def test_a_node_killed_in_the_middle_loses_nothing(
+    tmp_path: Path, cluster: Cluster, undisturbed: dict[str, str]
+) -> None:
+    """Also: a driver without the token is rejected. Afterwards there is one node."""
+    spec = long_spec(tmp_path)
+    stranger = cluster.sweep(spec, tmp_path / "stranger", token=False)
+    driver = cluster.sweep(spec, tmp_path / "out")
+    wait_for(lambda: writers(tmp_path / "out") & set(cluster.processes("second")), driver)
     cluster.kill("second")
     output = driver.communicate(timeout=120)
     assert driver.returncode == 0, output
     assert "4 finished" in output[0]
     attempts = [len(load_run(path).status["attempts"]) for path in (tmp_path / "out" / "cells").iterdir()]
     assert len(attempts) == 4 and max(attempts) > 1, "the kill came too late to interrupt a cell"
-    plan = read_plan(spec)
-    assert run_sweep(plan, tmp_path / "local", EXECUTORS.create("local", workers=2)).counts() == {"finished": 4}
-    assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "local")
+    assert cell_contents(tmp_path / "out") == undisturbed
     assert all(findings.intact for findings in verify_tree(tmp_path / "out"))
     refused = stranger.communicate(timeout=60)[1]
     assert stranger.returncode == 2 and "cannot be connected to" in refused and "RAY_AUTH_TOKEN" in refused
-    one = write_spec(tmp_path / "one.yaml", set={**long, "data.n": 4, "training.seed": 0})
-    apart = cluster.sweep(one, tmp_path / "apart", "--executor.storage", "object_store")
-    output = apart.communicate(timeout=120)
-    assert apart.returncode == 0, output
-    assert cell_contents(tmp_path / "apart").items() <= cell_contents(tmp_path / "local").items()
+
+
+def test_a_frozen_node_is_left_behind(tmp_path: Path, cluster: Cluster, undisturbed: dict[str, str]) -> None:
+    """SIGSTOP to raylet and workers. Results come through the object store, as from machines without a shared disk."""
+    if "second" not in cluster.nodes:
+        cluster.start_second()
+    out = tmp_path / "out"
+    driver = cluster.sweep(
+        long_spec(tmp_path, seeds=1), out, "--executor.storage", "object_store", "--executor.silence", "5"
+    )
+    wait_for(lambda: [*cluster.temporary("second").glob("twoclocks-*/*/manifest.json")], driver)
+    cluster.freeze("second")
+    output = driver.communicate(timeout=120)
+    assert driver.returncode == 0 and "2 finished" in output[0], output
+    assert cluster.processes("second"), "it died instead"
+    assert len(cell_contents(out)) == 2 and cell_contents(out).items() <= undisturbed.items()
+    cluster.kill("second")
 
 
 def test_authentication_cannot_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

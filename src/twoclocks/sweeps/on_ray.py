@@ -1,11 +1,14 @@
 """Executor ``ray``: cells as Ray Core tasks, on an existing cluster or on one that is started here.
 
 Authentication is always on: a cluster started here gets a new token; an existing one needs its own token. Results come
-back over a shared disk if workers see the folder of the sweep, else through Ray's object store.
+back over a shared disk if workers see the folder of the sweep, else through Ray's object store. A running cell whose
+worker stands still is cancelled and reported as lost (``heartbeats.py``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 import secrets
@@ -23,6 +26,9 @@ from twoclocks.store.files import PARTIAL, make_folder, read, remove, write_atom
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.verify import verify_run
 from twoclocks.sweeps.executors import EXECUTORS, Executor, Job, JobResult, Pool
+from twoclocks.sweeps.heartbeats import SilenceWatch, send_heartbeats
+
+log = logging.getLogger("twoclocks")
 
 NAMES = re.compile(
     r"(manifest\.json|status\.json|(metrics|timings)\.jsonl|(checkpoints|samples|weights)/step-\d{9,}\.(json|safetensors))"
@@ -38,6 +44,11 @@ class OnRay(Executor):
     cpus: float = setting(1.0, "CPU cores per cell", above=0)
     storage: Literal["auto", "shared", "object_store"] = setting(
         "auto", "how results come back: over a shared disk, or through Ray; auto: over the disk if workers see it"
+    )
+    silence: float = setting(
+        300.0,
+        "seconds without a heartbeat after which a running cell is cancelled and tried again; 0: never",
+        at_least=0,
     )
 
     def open(self, device: str, root: Path) -> RayPool:
@@ -94,6 +105,7 @@ class RayPool(Pool):
         # A worker that finds this file under the same path sees the same disk.
         self.marker = root.absolute() / f".shared-{secrets.token_hex(8)}{PARTIAL}"  # removed like other temporary files
         self.task = self.ray.remote(max_retries=0)(run_on_node)
+        self.watch = SilenceWatch(self.ray, settings.silence) if settings.silence else None
 
     @property
     def capacity(self) -> int:
@@ -110,19 +122,43 @@ class RayPool(Pool):
         gpus = float(self.gpus > 0) if job.alone else self.gpus
         task = self.task.options(num_cpus=self.settings.cpus, num_gpus=gpus, name=job.key)
         storage = str(self.marker) if self.settings.storage == "auto" else self.settings.storage
-        self.running[task.remote(job.as_json(), storage)] = job
+        heartbeats = self.watch.new_attempt() if self.watch else None
+        reference = task.remote(job.as_json(), storage, heartbeats)
+        self.running[reference] = job
+        if self.watch and heartbeats:
+            self.watch.attempts[heartbeats[1]] = reference
 
     def wait(self, seconds: float) -> list[JobResult]:
         if not self.running:
             return []
         done, _ = self.ray.wait(list(self.running), num_returns=1, timeout=seconds)
-        return [self.job_result(reference) for reference in done]
+        return [self.job_result(reference) for reference in done] + self.cancel_silent()
+
+    def cancel_silent(self) -> list[JobResult]:
+        """Give up jobs without a heartbeat. Their processes are killed where the node's raylet still answers.
+
+        Nothing is waited for, since a frozen node never answers. If such a process wakes up again, the check of its
+        lock keeps it from writing into a cell that another one took over.
+        """
+        results = []
+        for reference, sender in (self.watch.silent() if self.watch else {}).items():
+            job = self.forget(reference)
+            self.ray.cancel(reference, force=True)
+            reason = f"no heartbeat from {sender} for {self.settings.silence:g} s (executor.silence)"
+            log.warning(f"cell {job.key}: {reason}; this attempt is given up")
+            results.append(JobResult(job.key, "lost", reason))
+        return results
+
+    def forget(self, reference: Any) -> Job:
+        if self.watch:
+            self.watch.forget(reference)
+        return self.running.pop(reference)
 
     def job_result(self, reference: Any) -> JobResult:
         """The result of a task that ended; files that it sent are written to the folder of the cell."""
-        job = self.running.pop(reference)
+        job = self.forget(reference)
         try:
-            result, contents = self.ray.get(reference)
+            result, contents = self.ray.get(reference, timeout=self.settings.silence or None)
         except self.ray.exceptions.RayError as error:
             reason = str(error).strip().split("\n")[0]
             return JobResult(job.key, "lost", f"{type(error).__name__}: {reason}")
@@ -142,8 +178,16 @@ class RayPool(Pool):
         remove(self.marker)
 
 
-def run_on_node(job: dict[str, Any], storage: str) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Run a job on a node: in the cell's own folder if the disk is shared, else locally; return result and files.
+def run_on_node(
+    job: dict[str, Any], storage: str, heartbeats: tuple[Any, str, float] | None = None
+) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Run a job on a node, and send heartbeats (arguments of ``send_heartbeats``) meanwhile."""
+    with send_heartbeats(*heartbeats) if heartbeats else contextlib.nullcontext():
+        return run_and_pack(job, storage)
+
+
+def run_and_pack(job: dict[str, Any], storage: str) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Run a job in the cell's own folder if the disk is shared, else locally; return result and files.
 
     ``storage`` is shared, object_store, or the path of a file that exists only if the disk is shared. A local folder
     is named after the cell, so that a second attempt on the same node continues the first.
@@ -179,15 +223,17 @@ def unpack(contents: dict[str, bytes], folder: Path) -> None:
         if not NAMES.fullmatch(name):
             raise UserError(f"{folder}: a worker sent a file named {name!r}; that is not part of a run")
     make_folder(folder)
-    with WriterLock(folder):
-        remove(folder / "status.json")
+    with WriterLock(folder) as lock:
+        remove(folder / "status.json", lock.check)
         for name in pack(folder):  # of an earlier, unfinished attempt
             if name not in contents:
-                remove(folder / name)
+                remove(folder / name, lock.check)
         for name, data in contents.items():
+            lock.check()
             make_folder((folder / name).parent)
-            write_atomic(folder / name, data)
-    findings = verify_run(folder)
+            write_atomic(folder / name, data, lock.check)
+    findings = verify_run(folder)  # without the lock: a run that is being written is read three times
     if not findings.intact:
-        remove(folder / "status.json")
+        with WriterLock(folder) as lock:
+            remove(folder / "status.json", lock.check)
         raise UserError(f"{folder}: arrived damaged ({findings.damage[0]})")
