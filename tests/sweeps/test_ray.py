@@ -147,7 +147,7 @@ import sys
 from pathlib import Path
 from twoclocks.core.config import to_mapping
 from twoclocks.runs import load_settings
-from twoclocks.store.run_directory import ours
+from twoclocks.store.folders import ours
 from twoclocks.sweeps.executors import Job
 from twoclocks.sweeps.on_ray import OnRay
 
