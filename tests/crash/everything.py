@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import campaigns
+import hostile_input
+import monitor_campaigns
 import power
 import sweep_campaigns
 from campaigns import Tally
@@ -32,6 +34,10 @@ def tallies(folder: Path) -> Iterator[Tally]:
     yield from campaigns.disk_errors(place())
     yield sweep_campaigns.sweeps_killed(place(), kills=21)
     yield sweep_campaigns.workers_killed(place(), workers=16, cells=500)
+    yield hostile_input.hostile_inputs(place(), 2000)
+    yield monitor_campaigns.odd_monitor_calls(place())
+    yield monitor_campaigns.monitor_state_flips(place())
+    yield monitor_campaigns.forged_monitor_states(place())
 
 
 def main() -> None:
