@@ -55,6 +55,7 @@ class WriterLock:
     def __init__(self, folder: Path, name: str = "lock") -> None:
         self.folder, self.path = folder, folder / name
         self.token = secrets.token_hex(8)
+        self.lost: LostLockError | None = None
         self._done = threading.Event()
 
     def __enter__(self) -> WriterLock:
@@ -140,6 +141,16 @@ class WriterLock:
 
     def check(self) -> None:
         """LostLockError unless this process is still the only one that may write; it is called before every write."""
+        if self.lost is None:
+            try:
+                self.compare()
+            except LostLockError as error:
+                self.lost = error  # for good: another process may have written since, even if the folder comes back
+        if self.lost is not None:
+            raise self.lost
+
+    def compare(self) -> None:
+        """LostLockError if the file of this name is another one, or has another token."""
         if not self.names(self.descriptor):
             if self.path.exists():
                 raise LostLockError(

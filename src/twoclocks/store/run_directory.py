@@ -106,9 +106,11 @@ class RunDirectory:
         whole = {"format": FORMAT, "created": now(), "origin": START, **manifest}
         files.write_atomic(self.path / "manifest.json", encode_document(whole), self.guard)
 
+    def manifest_bytes(self) -> bytes:
+        return files.read(self.path / "manifest.json", files.DOCUMENT)
+
     def manifest(self) -> dict[str, Any]:
-        path = self.path / "manifest.json"
-        data = files.read(path, files.DOCUMENT)
+        path, data = self.path / "manifest.json", self.manifest_bytes()
         try:
             version = parse(data).get("format")
             if isinstance(version, int) and version not in READABLE:  # an older one may have no checksum
@@ -155,14 +157,14 @@ class RunDirectory:
     def set_ended(self, status: str, **more: Any) -> None:
         """Write how an attempt ended, with its last row, so that readers notice if rows are missing later."""
         entries, _ = self.journal.entries()
-        manifest = files.digest(files.read(self.path / "manifest.json"))
+        manifest = files.digest(self.manifest_bytes())
         self.set_status(status, rows=len(entries), link=self.journal.link_of(entries), manifest=manifest, **more)
 
     def check_manifest(self, status: Mapping[str, Any]) -> None:
         """DamagedError if the manifest is another one than that with which the run ended."""
-        path = self.path / "manifest.json"
-        if "manifest" in status and status["manifest"] != files.digest(files.read(path, files.DOCUMENT)):
-            raise DamagedError(f"{path}: is another one than that with which the run ended; restore it")
+        if "manifest" in status and status["manifest"] != files.digest(self.manifest_bytes()):
+            found = "is another one than that with which the run ended"
+            raise DamagedError(f"{self.path / 'manifest.json'}: {found}; restore it")
 
     @property
     def finished(self) -> bool:
@@ -271,7 +273,22 @@ class RunDirectory:
 
 
 class Snapshot(RunDirectory):
-    """A run directory that is only read; its status and its rows are read at the first use and never again."""
+    """A run directory that is only read: manifest, status and rows at their first use, and never again."""
+
+    @cached_property
+    def first_bytes(self) -> bytes:
+        self.status()  # before the manifest: a run that ends meanwhile may have another one
+        return super().manifest_bytes()
+
+    @cached_property
+    def first_manifest(self) -> dict[str, Any]:
+        return super().manifest()
+
+    def manifest_bytes(self) -> bytes:
+        return self.first_bytes
+
+    def manifest(self) -> dict[str, Any]:
+        return self.first_manifest
 
     @cached_property
     def first_status(self) -> dict[str, Any]:
@@ -284,6 +301,10 @@ class Snapshot(RunDirectory):
     def journal(self) -> Journal:
         self.status()  # before the rows: a status of later could speak of rows that are not among them
         return ReadOnceJournal(self.path / "metrics.jsonl", self.manifest()["origin"], **METRICS)
+
+    @cached_property
+    def timings(self) -> Journal:
+        return ReadOnceJournal(self.path / "timings.jsonl", self.manifest()["origin"], numbers=TIMED)
 
 
 @cache

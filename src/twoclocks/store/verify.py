@@ -16,7 +16,7 @@ from twoclocks.store.checksums import decode_document
 from twoclocks.store.folders import DERIVED, FOLDERS, OURS
 from twoclocks.store.journal import Entry, Journal
 from twoclocks.store.lock import is_held
-from twoclocks.store.run_directory import RunDirectory
+from twoclocks.store.run_directory import RunDirectory, Snapshot
 
 RUN_FILES = {"manifest.json", "status.json", "metrics.jsonl"}  # a folder with any of them is a run, or its remains
 
@@ -98,7 +98,7 @@ def verify_run_once(path: Path) -> Findings:
     """Verify all files of one run."""
     findings = Findings(path)
     try:
-        run = RunDirectory(path)
+        run: RunDirectory = Snapshot(path)
     except UserError as error:
         findings.damage.append(str(error))
         return findings

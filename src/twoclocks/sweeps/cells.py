@@ -78,6 +78,7 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     try:
         if found.state in DONE:
             clocks, last = read_clocks(run, changes=False), values_of(run.rows()[-1])
+            row["step"] = int(last["step"])  # the status has it from timings, which may be damaged
     except UserError as error:  # damaged, or diverged before the first evaluation
         row["reason"] = str(error)
     onsets = {"tau_rule": clocks and clocks.rule, "tau_mem": clocks and clocks.memory, "tau_gap": clocks and clocks.gap}
