@@ -46,7 +46,7 @@ class RunDirectoryMachine(RuleBasedStateMachine):
     def create(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.path, self.model, self.number, self.step = self.folder / "run", Model(), 0, 0
-        self.directory: RunDirectory | None = RunDirectory.create(self.path, {"origin": "a" * 64})
+        self.directory: RunDirectory | None = RunDirectory.create(self.path, {"settings": {}})
         self.directory.set_status("running")
         for name in ("manifest.json", "status.json"):
             self.model.documents[name] = self.on_disk(name)
