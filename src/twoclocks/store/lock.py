@@ -55,7 +55,7 @@ class WriterLock:
     def __init__(self, folder: Path, name: str = "lock") -> None:
         self.folder, self.path = folder, folder / name
         self.token = secrets.token_hex(8)
-        self.lost: LostLockError | None = None
+        self._lost: LostLockError | None = None
         self._done = threading.Event()
 
     def __enter__(self) -> WriterLock:
@@ -141,13 +141,13 @@ class WriterLock:
 
     def check(self) -> None:
         """LostLockError unless this process is still the only one that may write; it is called before every write."""
-        if self.lost is None:
+        if self._lost is None:
             try:
                 self.compare()
             except LostLockError as error:
-                self.lost = error  # for good: another process may have written since, even if the folder comes back
-        if self.lost is not None:
-            raise self.lost
+                self._lost = error  # for good: another process may have written since, even if the folder comes back
+        if self._lost is not None:
+            raise self._lost
 
     def compare(self) -> None:
         """LostLockError if the file of this name is another one, or has another token."""
