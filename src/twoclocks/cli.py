@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _answer(given: list[str]) -> int:
     """Parse and run a command; errors that the user can correct become one line and an exit code."""
-    parser, subparsers = make_parser()
-    if not given:
-        parser.print_help()
-        return 0
-    log_to_stderr()
     try:
+        parser, subparsers = make_parser()
+        if not given:
+            parser.print_help()
+            return 0
+        log_to_stderr()
         check_words(given)
         with memory_errors_as_user_errors():
             return _call(_parse(parser, subparsers, given))

@@ -22,6 +22,9 @@ ROWS = 8
 START = "7" * 64
 
 
+TEXTS = ("name",)  # columns of ``row`` that are no numbers
+
+
 def row(number: int) -> dict[str, Any]:
     return {"step": number, "loss": 1 / (1 + number), "hits": number * number, "name": "τ_rule " * (number % 3)}
 
@@ -45,7 +48,7 @@ class RowReference:
 
 def append_rows(path: Path, upto: int = ROWS, committed: Callable[[int], None] = lambda count: None) -> int:
     """Continue the journal after its last intact row; its number of rows."""
-    journal = Journal(path, START)
+    journal = Journal(path, START, texts=TEXTS)
     entries, _ = journal.entries()
     journal.begin(len(entries))
     for number in range(len(entries), upto):
@@ -67,7 +70,7 @@ def prepare_rows(folder: Path) -> RowReference:
         files.disk = before
     committed = [max([count for call, count in marks if call <= number], default=0) for number in range(disk.calls)]
     (folder / "other").mkdir()
-    other = Journal(folder / "other" / "rows.jsonl", "8" * 64)
+    other = Journal(folder / "other" / "rows.jsonl", "8" * 64, texts=TEXTS)
     other.begin(0)
     for number in range(ROWS):
         other.append({**row(number), "hits": -1})
@@ -83,11 +86,11 @@ def judge_rows(trial: Trial, ref: RowReference, path: Path, least: int, nobody: 
             give_up_rights(trial.inside)
 
         def read() -> Any:
-            entries, problem = Journal(path, START).entries()
+            entries, problem = Journal(path, START, texts=TEXTS).entries()
             return {"rows": [entry.row for entry in entries], "problem": problem}
 
         send(call_function("entries", read))
-        send(call_function("sound", lambda: len(Journal(path, START).sound())))
+        send(call_function("sound", lambda: len(Journal(path, START, texts=TEXTS).sound())))
         send(call_function("append", lambda: append_rows(path)))
         send(call_function("entries", read))
 
@@ -152,7 +155,7 @@ def judge_forged(trial: Trial, path: Path) -> str:
 
     def check(send: Send) -> None:
         files.disk = FaultyDisk()
-        send(call_function("entries", lambda: len(Journal(path, START).entries()[0])))
+        send(call_function("entries", lambda: len(Journal(path, START, texts=TEXTS).entries()[0])))
 
     found = check_end(trial.fork(check).wait(), {0}).sent[0]
     return "detected" if found["code"] or found["value"] < ROWS else "equal"

@@ -198,8 +198,13 @@ def judge(
     if again["code"] == 0 and then[0]["code"] == 0:
         if found != ref.fingerprint:
             raise WrongError("run and verify are content, but the run is another one than the undisturbed")
-        if extra := (names_in(path) ^ ref.names) - {"lock"}:  # a dead one is taken over by whoever writes next
-            raise WrongError(f"left behind or missing after a completed run: {sorted(extra)}")
+        names = names_in(path)
+        left = (
+            set() if was_finished else names - ref.names - {"lock"}
+        )  # a finished run is not tidied; verify names them
+        gone = {name for name in ref.names - names if not name.startswith("checkpoints/")}  # a lost one stays lost
+        if left | gone:
+            raise WrongError(f"left behind or missing after a completed run: {sorted(left | gone)}")
         return "equal"
     if again["code"] == 0 and found is not None and not found.items() <= {**ref.fingerprint, "clocks": None}.items():
         changed = [name for name, value in found.items() if ref.fingerprint.get(name) != value]

@@ -156,7 +156,7 @@ def swap(folder: Path, generator: random.Random) -> str:
 
 def replace_with_other(folder: Path, others: Sequence[Path], generator: random.Random) -> str:
     """A file of another run takes the place of the one with its name."""
-    other = generator.choice(others)
+    other = generator.choice([other for other in others if other != folder])
     names = [path.relative_to(other) for path in files_in(other) if not path.name.endswith(PARTIAL)]
     name = generator.choice([name for name in names if name.name != "lock"])
     (folder / name).parent.mkdir(exist_ok=True)

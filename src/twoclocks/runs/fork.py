@@ -10,6 +10,7 @@ from typing import Any
 from twoclocks.core.config import build, flat
 from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import missing_imports, needs_imports
+from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store import files
 from twoclocks.store.artifacts import KINDS
@@ -35,7 +36,7 @@ def differences(old: RunSettings, new: RunSettings) -> dict[str, tuple[Any, Any]
 
 def settings_of(directory: RunDirectory) -> RunSettings:
     """The settings of a run that is to be continued; all files that it was made with must be imported again."""
-    manifest = directory.manifest()
+    manifest = Run(directory.path).manifest
     if missing := missing_imports(manifest.get("imports", [])):
         raise needs_imports(directory.path, missing)
     return build(RunSettings, manifest["settings"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,7 +137,8 @@ class Run:
 
         A column that some evaluations lack, such as one of a metric that was added later, is NaN there.
         """
-        rows = [values_of(row) for row in self.rows()]
+        with self.evaluations():
+            rows = [values_of(row) for row in self.rows()]
         keys = dict.fromkeys(key for row in rows for key in row)
         return {key: np.array([row.get(key, np.nan) for row in rows], dtype=np.float64) for key in keys}
 
@@ -163,11 +166,17 @@ class Run:
 
     def series(self) -> Series:
         """The counts from which the clocks are read."""
-        try:
+        with self.evaluations():
             return Series.from_rows(self.rows(), clock_columns(self.derived["part_kinds"]))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, UserError):
-                raise
+
+    @contextmanager
+    def evaluations(self) -> Iterator[None]:
+        """DamagedError where rows with right checksums are no evaluations."""
+        try:
+            yield
+        except UserError:
+            raise
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             problem = f"its rows are no evaluations ({type(error).__name__}: {error})"
             raise DamagedError(f"{self.directory.journal.path}: {problem}; restore the file") from None
 

@@ -18,7 +18,9 @@ from twoclocks.core.errors import UserError
 from twoclocks.monitor.monitor import Monitor
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.columns import clock_columns
+from twoclocks.runs.load import Run
 from twoclocks.runs.repair import repair_artifacts
+from twoclocks.store import files
 from twoclocks.store.files import DiskError
 from twoclocks.store.lock import LockedError, WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
@@ -104,11 +106,12 @@ class Session:
 
     def resume(self) -> None:
         """Load the last intact checkpoint, or begin at step 0 where there is none."""
-        self.directory.check_manifest(self.directory.status())
+        status = self.directory.status()
+        self.directory.check_manifest(status)
         columns = self.columns_of_all_attempts()
         found = self.directory.last_good()
         known = self.directory.checkpoint_steps()
-        if "link" in self.directory.status():  # it names the last row, which may be removed now
+        if status.keys() & {"link", "manifest"}:  # it names the last row and the manifest, which may change now
             self.directory.set_status("running", attempts=self.attempts)
         self.directory.rewind(found)
         self.directory.upgrade(metrics=columns)
@@ -128,7 +131,7 @@ class Session:
         self.stored, self.stored_link = time.monotonic(), None if found is None else found.link
         here = {"process": os.getpid(), "host": socket.gethostname(), **self.experiment.environment()}
         self.attempts = [*self.attempts, {"from_step": self.step, "began": now(), **here}]
-        self.set_status("running")
+        self.directory.set_status("running", manifest=files.digest(self.directory.manifest_bytes()), **self.so_far())
         if found is None:
             self.store()
         self.monitor = make_monitor(self.experiment)
@@ -137,7 +140,7 @@ class Session:
 
     def columns_of_all_attempts(self) -> list[dict[str, Any]]:
         """The columns that the manifest describes, then those of metrics that were added since; none may be gone."""
-        before, here = self.directory.manifest()["metrics"], self.experiment.described_columns()
+        before, here = Run(self.directory.path).manifest["metrics"], self.experiment.described_columns()
         old, new = ([column["name"] for column in columns] for columns in (before, here))
         path = self.directory.path
         if gone := [name for name in old if name not in new]:
@@ -170,9 +173,6 @@ class Session:
         elif changed:
             words = ", ".join(f"{key} was {old.get(key)} and is {value}" for key, value in changed.items())
             log.warning(f"{path}: {words}; the continued run is the same statistically, not bit for bit")
-
-    def set_status(self, status: str, **more: Any) -> None:
-        self.directory.set_status(status, **more, **self.so_far())
 
     def so_far(self) -> dict[str, Any]:
         """What every status says: seconds, attempts, and artifacts that are damaged and cannot be computed again."""

@@ -52,7 +52,7 @@ MANIFEST: dict[str, Kinds] = {"format": int, "created": str, "origin": str}
 STATUS: dict[str, Kinds] = {"status": str}
 STATUS_MORE: dict[str, Kinds] = {
     **{"rows": int, "link": str, "checkpoints": list, "reason": str, "stopped_at": int, "seconds": (int, float)},
-    **{"attempts": list, "lost": list, "manifest": str},
+    **{"attempts": list, "lost": list, "manifest": str, "described": dict},
 }
 OLD_NAMES = {"sittings": "attempts"}  # keys of the status that earlier versions wrote
 
@@ -117,7 +117,7 @@ class RunDirectory:
                 found = f"has format {version}, this version reads {' and '.join(map(str, READABLE))}"
                 raise UserError(f"{self.path}: {found}; use the version that wrote it")
             manifest = decode_document(data)
-            require(manifest, MANIFEST)
+            require(manifest, MANIFEST, {"settings": dict, "derived": dict, "metrics": list, "imports": list})
             if manifest["origin"] != START and manifest["origin"] != settings_digest(manifest.get("settings", {})):
                 raise DamagedError("its field 'origin' is not that of its settings")
             return manifest
@@ -157,8 +157,13 @@ class RunDirectory:
     def set_ended(self, status: str, **more: Any) -> None:
         """Write how an attempt ended, with its last row, so that readers notice if rows are missing later."""
         entries, _ = self.journal.entries()
-        manifest = files.digest(self.manifest_bytes())
-        self.set_status(status, rows=len(entries), link=self.journal.link_of(entries), manifest=manifest, **more)
+        self.set_status(status, rows=len(entries), link=self.journal.link_of(entries), **self.seals(), **more)
+
+    def seals(self) -> dict[str, Any]:
+        """SHA-256 of the manifest and of the checkpoints' descriptions, for the status: they are not in the rows."""
+        described = {step: self.checkpoints.paths(step)[0] for step in self.checkpoint_steps()}
+        digests = {str(step): files.digest(files.read(path)) for step, path in described.items()}
+        return {"manifest": files.digest(self.manifest_bytes()), "described": digests}
 
     def check_manifest(self, status: Mapping[str, Any]) -> None:
         """DamagedError if the manifest is another one than that with which the run ended."""

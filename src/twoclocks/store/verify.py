@@ -245,6 +245,10 @@ def check_end(run: RunDirectory, status: dict[str, Any], links: list[str], findi
         )
     if not finished:
         return
+    for step, written in status.get("described", {}).items():
+        path, _ = run.checkpoints.paths(int(step))
+        if os.path.lexists(path) and files.digest(files.read(path, files.DOCUMENT)) != written:
+            findings.damage.append(f"checkpoints/{path.name}: is another one than that with which the run ended")
     if status.get("checkpoints") != run.checkpoint_steps():
         ended = status.get("checkpoints")
         findings.damage.append(f"checkpoints: have steps {run.checkpoint_steps()}, the run ended with {ended}")
