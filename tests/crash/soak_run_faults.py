@@ -140,6 +140,8 @@ def paused(trial: Trial, ref: Reference, path: Path, at: int) -> Forked:
     child = trial.fork(pause)
     if not child.wait_for_message():
         raise WrongError(f"a run that was to be paused ended: {child.wait()}")
+    while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.001)  # it said so just before it stops; a SIGCONT that comes too early would be lost
     return child
 
 
