@@ -11,7 +11,7 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from twoclocks.core.theme import light, style
 
@@ -39,6 +39,7 @@ def draw(result: dict[str, Any]) -> Figure:
         for axis in (axes[0, column].yaxis, axes[1, column].xaxis):
             axis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
             axis.set_minor_formatter(NullFormatter())
+        axes[0, column].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))  # less than a decade has labels too
     axes[0, 0].axhline(LIMIT, color=light("muted"), linestyle=(0, (5, 4)), linewidth=1)
     axes[0, 0].set_ylabel("seconds of CPU time")
     axes[1, 0].set_ylabel("largest memory (MB)")
