@@ -15,7 +15,7 @@ from twoclocks.runs import Run, RunSettings, load_settings, run
 from twoclocks.store import lock
 
 SERVER = multiprocessing.get_context("forkserver")  # children find torch and pytest imported
-SERVER.set_forkserver_preload(["twoclocks.runs", "torch._dynamo", "safetensors.torch", "pytest"])
+SERVER.set_forkserver_preload(["twoclocks.sweeps.work", "torch._dynamo", "safetensors.torch", "pytest"])
 
 SMALL = {
     "rule": {"length": 8, "group": 2},
