@@ -88,7 +88,7 @@ def forge_lines(path: Path, generator: random.Random) -> None:
     data = b""
     for row in rows:
         row.pop("link", None)
-        line, link = encode_line(row, link)
+        line, link = encode_line(row, str(link))  # an origin may have been forged before
         data += line
     path.write_bytes(data)
 
