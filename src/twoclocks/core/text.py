@@ -1,7 +1,7 @@
 """Text that is safe to show: control characters escaped, long values cut, and ASCII where nothing else can be written.
 
 Names, paths and YAML keys come from files and command lines of other people. Escape sequences in them could move the
-cursor, rename the window or forge a second line, so they are shown, never sent.
+cursor, rename the window or imitate a second line, so they are shown, never sent.
 """
 
 from __future__ import annotations
