@@ -1,4 +1,8 @@
-"""All campaigns whole: `make test-crash`. Prints the table, and with --out stores it for docs/reliability.md."""
+"""All campaigns whole: `make test-crash`. Prints the table, and with --out stores it for docs/reliability.md.
+
+The campaigns are imported inside of the functions: every process that a campaign starts imports this file again, and
+would need a second for them.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import campaigns
-import hostile_input
-import monitor_campaigns
-import power
-import sweep_campaigns
-from campaigns import Tally
-
-from twoclocks.store.files import write_json
-from twoclocks.store.provenance import commit, machine, versions
+if TYPE_CHECKING:
+    from campaigns import Tally
 
 
 def tallies(folder: Path) -> Iterator[Tally]:
+    import campaigns
+    import hostile_input
+    import monitor_campaigns
+    import power
+    import sweep_campaigns
+
     def place() -> Path:
         return Path(tempfile.mkdtemp(dir=folder))
 
@@ -56,6 +60,9 @@ def main() -> None:
             rows.append({**row, "seconds": round(seconds, 1)})
             assert tally.good, tally
     if arguments.out is not None:
+        from twoclocks.store.files import write_json
+        from twoclocks.store.provenance import commit, machine, versions
+
         about = {"command": "make test-crash", "commit": commit(), "versions": versions(), "machine": machine("cpu")}
         write_json(arguments.out, {**about, "runs": rows})
 

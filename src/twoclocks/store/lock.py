@@ -30,6 +30,7 @@ from twoclocks.store import files
 
 HEARTBEAT = 5.0  # seconds between two heartbeats
 PROBE = 0.3  # seconds to wait for a held lock, which may be only the short test of ``is_held``
+BEGIN = 5.0  # seconds to wait if its file names no living process: a holder would have written its name by then
 SETTLE = 1.0  # seconds after which a writer on a shared disk reads its token back, in case two began at once
 TIMEOUT = 30.0  # seconds without a heartbeat after which a holder on another machine counts as dead
 HOLDER = 512  # bytes of the lock file
@@ -78,7 +79,7 @@ class WriterLock:
 
     def acquire(self) -> int:
         """Lock the file that has this name now (a holder deletes its file at the end); return its descriptor."""
-        until = time.monotonic() + PROBE
+        begin = time.monotonic()
         while True:
             descriptor = files.disk.open(self.path, os.O_RDWR | os.O_CREAT)
             try:
@@ -87,8 +88,9 @@ class WriterLock:
             except BlockingIOError:
                 holder = read_holder(descriptor)
                 os.close(descriptor)
-                if time.monotonic() < until:  # it may be the short test of ``is_held``
-                    time.sleep(0.02)
+                named = is_elsewhere(holder) or is_alive(holder.get("process"))
+                if time.monotonic() - begin < (PROBE if named else BEGIN):
+                    time.sleep(0.005)
                     continue
                 raise self.locked_by(holder) from None
             except OSError as error:
