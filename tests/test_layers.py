@@ -34,7 +34,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "testing": {"core", "rules", "models", "objectives", "data", "store", "runs", "evaluation", "dissection"},
     "report": {*FIELD, "evaluation", "runs", "analysis", "dissection"},
     "bench": {*FIELD, "evaluation", "training", "runs", "report"},
-    "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report"},
+    "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report", "sweeps"},
     "sweeps": {"core", "clocks", "store", "runs", "training"},
     "presets": set(),
     "templates": {"core", "rules", "models", "objectives", "evaluation", "dissection", "report"},  # to be copied

@@ -1,0 +1,28 @@
+"""The papers' own definitions of the clocks, which have no confidence bounds, read from the counts of any run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from twoclocks.clocks.settings import ClockSettings
+from twoclocks.clocks.window import Clocks
+from twoclocks.papers.records import Record
+
+PRINTED = ClockSettings(rule_threshold=0.9, memory_threshold=0.1, above_chance=True, sustain=3, confidence=0)
+STRUCTURED = 0.85  # P1's threshold of validity for Latin squares and Sudoku (C.6)
+
+
+def printed_clocks(record: Record, rule_threshold: float | None = None, memory_threshold: float = 0.1) -> Clocks:
+    """Both clocks as P1 reads them: three evaluations in a row above 0.9 valid, and above chance + 0.1 copies.
+
+    A run with fewer evaluations than ``sustain`` needs all of them.
+    """
+    threshold = rule_threshold if rule_threshold is not None else record.run.settings.clocks.rule_threshold
+    series = record.run.series()
+    settings = replace(
+        PRINTED,
+        rule_threshold=threshold,
+        memory_threshold=memory_threshold,
+        sustain=min(PRINTED.sustain, len(series.steps)),
+    )
+    return settings.read(series, record.run.copy_chance, changes=False)

@@ -1,0 +1,46 @@
+"""What a run will cost, estimated before it begins: minutes and bytes."""
+
+from __future__ import annotations
+
+import math
+
+from twoclocks.runs.settings import RunSettings
+from twoclocks.runs.size import size_of, weight_bytes
+
+# Operations per second that training reaches, with all overheads: P1's networks on one H200
+# (results/speed_h200.json), and on one core of a server CPU.
+OPERATIONS = {"cuda": 2.6e14, "cpu": 4e10}
+START = {"cuda": 8.0, "cpu": 0.2}  # seconds to build, capture and evaluate for the first time
+LEAST_STEP = {"cuda": 6e-4, "cpu": 2e-3}  # seconds: a step of the smallest network
+# P1's pooled laws τ_mem = a·N^α: how far a run goes that ends at τ_mem. The factor covers three evaluations more.
+LAWS = {"edm": (35.3, 1.14), "autoregressive": (2.1, 0.97)}
+BEYOND = 1.6
+
+
+def expected_steps(settings: RunSettings) -> int:
+    """Steps until the run ends; one that stops at τ_mem by P1's laws, or by its own limit."""
+    from twoclocks.objectives.base import OBJECTIVES
+
+    law = LAWS.get(OBJECTIVES.name_of(settings.objective))
+    if settings.clocks.stop != "memory" or law is None:
+        return settings.training.steps
+    return min(settings.training.steps, round(BEYOND * law[0] * math.pow(settings.data.n, law[1])))
+
+
+def expected_seconds(settings: RunSettings) -> float:
+    """Seconds of the run on its own device, roughly."""
+    assert settings.encoding is not None
+    shape, device = settings.encoding.shape(settings.rule), settings.training.device.partition(":")[0]
+    weights = weight_bytes(settings.model, shape, settings.rule.symbols) / 4
+    tokens, steps = math.prod(settings.rule.shape), expected_steps(settings)
+    forward = 2 * weights * tokens  # operations per sample: one multiplication and addition per weight and token
+    sampling = 2 * getattr(settings.objective, "sampler_steps", 0.5 * tokens)  # Heun's method: two evaluations per step
+    evaluations = sum(step <= steps for step in settings.schedule)
+    training = max(3 * forward * settings.training.batch / OPERATIONS[device], LEAST_STEP[device])
+    evaluating = forward * settings.evaluation.samples * sampling / OPERATIONS[device]
+    return START[device] + steps * training + evaluations * evaluating
+
+
+def expected_bytes(settings: RunSettings) -> int:
+    """Largest size of the run directory."""
+    return size_of(settings).whole

@@ -1,0 +1,51 @@
+"""Named sets of runs that figures and claims share, in the order in which a campaign computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from twoclocks.core.errors import UnknownNameError
+from twoclocks.papers.scales import Scale
+from twoclocks.sweeps.grid import Cell
+
+Cells = Callable[[Scale], Iterable[Cell]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A set of runs: ``line`` is its place in the campaign, ``views`` are measured on its checkpoints."""
+
+    registered: ClassVar[dict[str, Grid]] = {}
+
+    name: str
+    line: int
+    about: str
+    make: Cells
+    views: tuple[str, ...] = ()
+
+    def cells(self, scale: Scale) -> list[Cell]:
+        """Its runs at a scale, each once."""
+        return list({cell.key: cell for cell in self.make(scale)}.values())
+
+
+def grid(name: str, line: int, about: str, views: tuple[str, ...] = ()) -> Callable[[Cells], Cells]:
+    """Register the decorated function as the runs of a grid."""
+
+    def register(make: Cells) -> Cells:
+        Grid.registered[name] = Grid(name, line, about, make, views)
+        return make
+
+    return register
+
+
+def grids() -> list[Grid]:
+    """All grids in the order of the campaign."""
+    return sorted(Grid.registered.values(), key=lambda one: one.line)
+
+
+def grid_named(name: str) -> Grid:
+    if name not in Grid.registered:
+        raise UnknownNameError("grid", name, Grid.registered)
+    return Grid.registered[name]

@@ -1,0 +1,126 @@
+"""A collection of runs, from committed rows or from run directories, and the selection of some by their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, overload
+
+from twoclocks.core.config import flat, to_mapping
+from twoclocks.papers.rows import identity
+from twoclocks.runs.load import Run
+from twoclocks.sweeps.grid import Cell
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run with its settings by dotted name; ``preset`` is the name of the preset that it changes."""
+
+    run: Run
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return flat(to_mapping(self.run.settings))
+
+    @cached_property
+    def identity(self) -> str:
+        return identity(self.run.settings)
+
+    @property
+    def preset(self) -> str:
+        return self.run.settings.name
+
+    @property
+    def n(self) -> int:
+        return self.run.settings.data.n
+
+    @property
+    def seed(self) -> int:
+        return self.run.settings.training.seed
+
+    @cached_property
+    def last_step(self) -> int:
+        return int(self.run.series().steps[-1])
+
+    def value(self, name: str) -> Any:
+        """A setting by dotted name, or ``preset``; None where its rule, model, … has none of this name."""
+        return self.preset if name == "preset" else self.settings.get(name)
+
+    def covers(self, cell: Cell) -> bool:
+        """Whether this run is what a cell asks for: the same training, to the same end or beyond."""
+        if self.identity != identity(cell.settings):
+            return False
+        stop = self.run.settings.clocks.stop
+        ended_alike = stop == cell.settings.clocks.stop and self.run.status["status"] == "finished"
+        return ended_alike or self.last_step >= cell.settings.training.steps
+
+
+class Records(Sequence[Record]):
+    """Runs, each training once: of several runs of one identity, the one with the most steps, then evaluations."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        best: dict[str, Record] = {}
+        for one in records:
+            other = best.get(one.identity)
+            if other is None or length(one) > length(other):
+                best[one.identity] = one
+        self._records = tuple(best.values())
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Records:
+        return cls(Record(run) for run in runs)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
+        return self._records[index]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    @property
+    def runs(self) -> list[Run]:
+        return [one.run for one in self._records]
+
+    def where(self, **conditions: Any) -> Records:
+        """Those whose settings have these values; ``rule__group`` means rule.group, a tuple means one of its values.
+
+        ``records.where(preset="p1-gpt-mini", rule__group=3, data__n=(512, 1024))``
+        """
+        wanted = {name.replace("__", "."): value for name, value in conditions.items()}
+        return self.those(lambda one: all(is_among(one.value(name), value) for name, value in wanted.items()))
+
+    def those(self, condition: Callable[[Record], bool]) -> Records:
+        """Those that fulfil a condition."""
+        return Records(one for one in self._records if condition(one))
+
+    def by(self, name: str) -> dict[Any, Records]:
+        """Groups of equal value of one setting, in order of the value."""
+        values = {self.key(one.value(name)) for one in self._records}
+        ordered = sorted(values, key=lambda value: (str(type(value)), value))
+        return {value: self.those(lambda one, value=value: self.key(one.value(name)) == value) for value in ordered}  # type: ignore[misc]
+
+    @staticmethod
+    def key(value: Any) -> Any:
+        """A value that can be in a set."""
+        return tuple(value) if isinstance(value, list) else value
+
+    @property
+    def seeds(self) -> int:
+        """Number of different seeds, of weights and of data."""
+        return len({(one.seed, one.value("data.seed")) for one in self._records})
+
+
+def length(one: Record) -> tuple[int, int]:
+    return one.last_step, len(one.run.series().steps)
+
+
+def is_among(value: Any, wanted: Any) -> bool:
+    """Whether a value is the wanted one, or one of a tuple of wanted ones."""
+    return value in wanted if isinstance(wanted, tuple) and not isinstance(value, list) else bool(value == wanted)

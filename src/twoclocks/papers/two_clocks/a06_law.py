@@ -1,0 +1,111 @@
+"""Claim A6: τ_mem = a·N^α, with α near 1 (P1 Fig. 2G, Fig. 10, Table 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from twoclocks.clocks.law import Law, fit_law
+from twoclocks.core.errors import UserError
+from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of, within
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.runs import DIT, GPT
+
+NARROW, NEAR, FACTOR = 0.1, 0.05, 1.5
+
+
+@dataclass(frozen=True)
+class PrintedLaw:
+    """A law of P1's Table 4, and the smallest N for which the comparison is fair."""
+
+    preset: str
+    a: float
+    alpha: float
+    fewest: int = 2
+
+    def at(self, n: float) -> float:
+        return self.a * math.pow(n, self.alpha)
+
+
+class MemorizationLaw(Claim):
+    """τ_mem over N for one kind of network at G = 3."""
+
+    title: ClassVar[str] = "τ_mem is a power law in the number of training samples"
+    criterion: ClassVar[str] = (
+        "α's 95% interval is narrower than ±0.1 and overlaps the paper's value ±0.05, and a·N^α is within a factor of "
+        "1.5 of the paper's at every N"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig2", "fig10", "table4")
+    printed: ClassVar[PrintedLaw]
+
+    def judge(self, records: Records) -> Judgement:
+        chosen = law_records(records, self.printed)
+        law = law_of(chosen)
+        if law is None:
+            return not_run(f"{self.printed.preset} at G = 3 over at least four N (there: {sizes_in_words(chosen)})")
+        low, high = law.alpha_ci
+        ratios = [law.predict(n) / self.printed.at(n) for n in law.sizes]
+        measured = (
+            f"τ_mem = {law.a:.3g}·N^{law.alpha:.2f} (95%: {low:.2f} to {high:.2f}; R² {law.r_squared or math.nan:.2f}; "
+            f"{law.points} runs, N {law.sizes[0]:,}–{law.sizes[-1]:,}), {min(ratios):.2f} to {max(ratios):.2f} times "
+            "the paper's"
+        )
+        seeds = min(group.seeds for group in chosen.by("data.n").values())
+        values = {**law.as_json(), "ratio_to_paper": ratios}
+        return Judgement(verdict_of(judge_law(law, self.printed), seeds), measured, seeds, values)
+
+
+@CLAIMS.register("A6-dit")
+class DiTLaw(MemorizationLaw):
+    """DiT-mini."""
+
+    id: ClassVar[str] = "A6"
+    paper: ClassVar[str] = "DiT-mini, G = 3: τ_mem = 36.2·N^1.15"
+    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law")
+    printed: ClassVar[PrintedLaw] = PrintedLaw(DIT, 36.2, 1.15)
+
+
+@CLAIMS.register("A6-gpt")
+class GPTLaw(MemorizationLaw):
+    """GPT-mini; at smaller N its τ_mem runs into τ_rule, and the law bends."""
+
+    id: ClassVar[str] = "A6"
+    paper: ClassVar[str] = "GPT-mini, G = 3: τ_mem = 1.1·N^1.02 (compared at N ≥ 512)"
+    grids: ClassVar[tuple[str, ...]] = ("gpt-law",)
+    printed: ClassVar[PrintedLaw] = PrintedLaw(GPT, 1.1, 1.02, fewest=512)
+
+
+def law_records(records: Records, printed: PrintedLaw) -> Records:
+    """The runs of a law: the preset's own settings, any N and seed."""
+    own = {"rule__group": 3, "training__learning_rate": 1e-4, "training__weight_decay": 0.0}
+    own |= {"training__batch": 256, "objective__sigma_data": 1.0} if printed.preset == DIT else {"training__batch": 128}
+    plain = records.where(preset=printed.preset, rule__name="parity", **own)
+    return plain.those(lambda one: one.n >= printed.fewest and one.run.settings.clocks.stop != "rule")
+
+
+def law_of(records: Records) -> Law | None:
+    """The law of τ_mem as P1 reads it; None where the runs do not identify one."""
+    onsets = [printed_clocks(one).memory for one in records]
+    try:
+        return fit_law([one.n for one in records], onsets)
+    except UserError:
+        return None
+
+
+def judge_law(law: Law, printed: PrintedLaw) -> Answer:
+    """The criterion on a fitted law."""
+    low, high = law.alpha_ci
+    if not high - low < 2 * NARROW:
+        return "undecided"
+    overlaps = low <= printed.alpha + NEAR and high >= printed.alpha - NEAR
+    ratios = [law.predict(n) / printed.at(n) for n in law.sizes]
+    close = within(min(ratios), max(ratios), 1 / FACTOR, FACTOR) == "yes"
+    return "yes" if overlaps and close else "no"
+
+
+def sizes_in_words(records: Records) -> str:
+    """The numbers of samples that there are, such as ``N 256, 1,024``."""
+    found: list[Any] = sorted({one.n for one in records})
+    return f"N {', '.join(f'{n:,}' for n in found)}" if found else "none"

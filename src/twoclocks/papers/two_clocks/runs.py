@@ -1,0 +1,158 @@
+"""The runs behind P1's figures and claims, in the order in which a campaign computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from twoclocks.papers.grids import grid
+from twoclocks.papers.scales import Scale
+from twoclocks.sweeps.grid import Cell
+
+GROUPS = (2, 3, 4, 6, 9, 12, 18, 36)
+DIT, GPT = "p1-dit-mini", "p1-gpt-mini"
+NOTHING_KEPT = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0}
+AT_MEMORY = {"clocks.stop": "memory"}  # such a run ends once copying has begun with confidence
+
+
+def evaluated(count: int, first: int) -> dict[str, Any]:
+    """So many evaluations, of which the first is at this step; nothing is kept but the rows."""
+    return {"evaluation.evaluations": count, "evaluation.first": first, **NOTHING_KEPT}
+
+
+GPT_SHARED = {"training.steps": 60_000, **evaluated(90, 100), **AT_MEMORY}
+
+
+@grid("calibration", 1, "σ_data of the baseline, 0.5 or 1: where does it put τ_rule?")
+def calibration(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 30_000, **evaluated(60, 1_000)}
+    for sigma in (0.5, 1.0):
+        for seed in scale.seeds(2):
+            for n in scale.sizes((4096,)):
+                yield scale.cell(DIT, {"data.n": n, "objective.sigma_data": sigma, "training.seed": seed}, shared)
+
+
+@grid("calibration-memory", 1, "τ_mem of the baseline at σ_data = 1")
+def calibration_memory(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((256, 1024)):
+        for seed in scale.seeds(2):
+            shared = {"training.steps": 150_000, **evaluated(*((90, 2_000) if n < 1024 else (60, 5_000))), **AT_MEMORY}
+            yield scale.cell(DIT, {"data.n": n, "objective.sigma_data": 1.0, "training.seed": seed}, shared)
+
+
+@grid("gpt-law", 2, "τ_mem of GPT-mini over N")
+def gpt_law(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((512, 1024, 2048, 4096, 8192, 16384)):
+        for seed in scale.seeds(3):
+            yield scale.cell(GPT, {"data.n": n, "training.seed": seed}, GPT_SHARED)
+
+
+@grid("gpt-rates", 2, "GPT-mini's learning rate and batch, which P1 does not print")
+def gpt_rates(scale: Scale) -> Iterator[Cell]:
+    for rate in (1e-4, 3e-4):
+        for batch in scale.thinned((64, 128, 256)):
+            for n in scale.sizes((512, 2048, 8192)):
+                point = {"data.n": n, "training.learning_rate": rate, "training.batch": batch}
+                yield scale.cell(GPT, point, GPT_SHARED)
+
+
+@grid("gpt-groups", 4, "both clocks of GPT-mini over group size and N")
+def gpt_groups(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 60_000, **evaluated(90, 30), **AT_MEMORY}
+    for group in scale.thinned(GROUPS):
+        for n in scale.sizes((512, 1024, 2048, 4096, 8192)):
+            yield scale.cell(GPT, {"rule.group": group, "data.n": n}, shared)
+
+
+COUNTING: tuple[Mapping[str, Any], ...] = (
+    {"name": "parity", "length": 36, "group": 2},
+    {"name": "exact_k", "length": 36, "k": 9},
+    {"name": "exact_k", "length": 36, "k": 18},
+    {"name": "exact_k", "length": 36, "k": 27},
+    {"name": "row_k", "side": 6, "k": 2},
+    {"name": "row_k", "side": 6, "k": 3},
+    {"name": "row_k", "side": 6, "k": 4},
+    {"name": "row_variable_k", "side": 6, "ks": [2, 3]},
+    {"name": "global_k", "side": 6, "ks": [2, 3]},
+)
+
+
+@grid("counting", 5, "τ_rule of DiT-mini on counting rules, beside pairs of bits")
+def counting(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 8_000, **evaluated(60, 100)}
+    for rule in COUNTING:
+        for seed in scale.seeds(3):
+            for n in scale.sizes((4096,)):
+                yield scale.cell(DIT, {"rule": rule, "data.n": n, "training.seed": seed}, shared)
+
+
+@grid("dit-rule", 6, "τ_rule of DiT-mini over group size and N")
+def dit_rule(scale: Scale) -> Iterator[Cell]:
+    for group, steps, seeds in ((2, 6_000, 3), (3, 30_000, 3), (4, 200_000, 2)):
+        shared = {"training.steps": steps, **evaluated(60, steps // 100), "clocks.stop": "rule"}
+        for n in scale.sizes((1024, 8192) if group < 4 else (4096,)):
+            for seed in scale.seeds(seeds):
+                yield scale.cell(DIT, {"rule.group": group, "data.n": n, "training.seed": seed}, shared)
+
+
+@grid("dit-groups", 8, "both clocks of DiT-mini over group size and N")
+def dit_groups(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((256, 512, 1024)):
+        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
+        for group in scale.thinned(GROUPS):
+            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, shared)
+
+
+@grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
+def dit_law(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):
+        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
+        for seed in scale.seeds(3 if n <= 1024 else 2 if n < 4096 else 1):
+            yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
+
+
+@grid("network-sizes", 10, "both clocks of the smallest and largest networks")
+def network_sizes(scale: Scale) -> Iterator[Cell]:
+    for size in ("nano", "mini", "b"):
+        for n in scale.sizes((256, 512)):
+            for group in scale.thinned((2, 3)):
+                point = {"rule.group": group, "data.n": n}
+                dit = {"training.steps": 300 * n, **evaluated(60, 300), **AT_MEMORY}
+                gpt = {"training.steps": 30_000, **evaluated(80, 30), **AT_MEMORY}
+                yield scale.cell(f"p1-dit-{size}", point, dit)
+                yield scale.cell(f"p1-gpt-{size}", point, gpt)
+
+
+@grid("structured", 11, "rows and columns of Latin squares and Sudoku, in two encodings")
+def structured(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 40_000, **evaluated(60, 100)}
+    for rule in ("row-latin", "latin", "sudoku"):
+        for encoding in ("scalar", "one_hot"):
+            for seed in scale.seeds(3):
+                for n in scale.sizes((4096,)):
+                    point = {"data.n": n, "encoding": encoding, "training.seed": seed}
+                    yield scale.cell(f"p1-dit-{rule}", point, shared)
+
+
+RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
+
+
+@grid("gpt-optimizer", 12, "GPT-mini's learning rate and weight decay at G = 6")
+def gpt_optimizer(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 40_000, **evaluated(80, 30)}
+    for n in scale.sizes((4096,)):
+        for rate in scale.thinned(RATES):
+            yield scale.cell(GPT, {"rule.group": 6, "data.n": n, "training.learning_rate": rate}, shared)
+        for decay in scale.thinned((0.0, 1e-3, 1e-2, 1e-1, 0.3, 1.0)):
+            yield scale.cell(GPT, {"rule.group": 6, "data.n": n, "training.weight_decay": decay}, shared)
+
+
+@grid("dit-optimizer", 12, "DiT-mini's learning rate and weight decay at G = 6")
+def dit_optimizer(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 300_000, **evaluated(60, 1_000), **AT_MEMORY}
+    for n in scale.sizes((4096,)):
+        for rate in scale.thinned(RATES):
+            yield scale.cell(DIT, {"rule.group": 6, "data.n": n, "training.learning_rate": rate}, shared)
+        for decay in scale.thinned((1e-5, 1e-4, 1e-3, 1e-2)):
+            point = {"rule.group": 6, "data.n": n, "training.optimizer": "adamw", "training.weight_decay": decay}
+            yield scale.cell(DIT, point, shared)

@@ -1,0 +1,64 @@
+"""Claim A6 on simulated laws: it must be reproduced, refuted or undecided where the truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated import records, two_clocks_run
+
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.a06_law import GPTLaw
+
+SIZES = (512, 1024, 2048, 4096, 8192, 16384)
+
+
+def law_runs(folder: Path, a: float, alpha: float, seeds: int = 3, sizes: tuple[int, ...] = SIZES) -> Records:
+    """GPT runs whose τ_mem scatter by 5% around a·N^α."""
+    scatter = np.random.default_rng(0).normal(0, 0.05, size=(len(sizes), seeds))
+    return records(
+        [
+            two_clocks_run(
+                *(folder, "p1-gpt-mini", {"data.n": n, "training.seed": seed}),
+                rule=100,
+                memory=9 ** (1 / 8) * a * n**alpha * np.exp(scatter[i, seed]),  # a tenth at τ_mem, a half later
+                last=60_000,
+            )
+            for i, n in enumerate(sizes)
+            for seed in range(seeds)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("a", "alpha", "seeds", "sizes", "verdict"),
+    [
+        (1.1, 1.02, 3, SIZES, "reproduced"),
+        (1.1, 1.02, 1, SIZES, "seen once"),
+        (5.7, 0.84, 3, SIZES, "refuted"),  # another exponent
+        (3.3, 1.02, 3, SIZES, "refuted"),  # the exponent is right, but all onsets are three times later
+        (1.1, 1.02, 1, (512, 640, 800, 1024), "undecided"),  # sizes too close for a narrow interval
+        (1.1, 1.02, 3, (512, 1024), "not run"),
+    ],
+)
+def test_the_law(tmp_path: Path, a: float, alpha: float, seeds: int, sizes: tuple[int, ...], verdict: str) -> None:
+    found = GPTLaw().judge(law_runs(tmp_path, a, alpha, seeds, sizes))
+    assert found.verdict == verdict, found
+
+
+def test_other_settings_do_not_enter(tmp_path: Path) -> None:
+    """Runs of another batch, rate, group or network are other laws."""
+    others = [
+        {"training.batch": 64},
+        {"training.learning_rate": 3e-4},
+        {"rule.group": 2},
+        {"training.weight_decay": 0.1},
+    ]
+    noise = [
+        two_clocks_run(tmp_path, "p1-gpt-mini", {"data.n": n, **other}, rule=100, memory=200, last=60_000)
+        for other in others
+        for n in SIZES
+    ]
+    both = Records([*law_runs(tmp_path, 1.1, 1.02), *records(noise)])
+    assert GPTLaw().judge(both).verdict == "reproduced"

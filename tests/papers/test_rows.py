@@ -1,0 +1,82 @@
+"""Committed rows: what is read back is what the run had, and every file in results/campaign/ belongs to the plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated import two_clocks_run
+
+from twoclocks.core.errors import UserError
+from twoclocks.papers import two_clocks
+from twoclocks.papers.grids import grids
+from twoclocks.papers.records import Record, Records
+from twoclocks.papers.rows import identity, read_rows, write_rows
+from twoclocks.papers.scales import GPU
+from twoclocks.runs import Run
+
+ROWS = Path(__file__).parents[2] / "results" / "campaign"
+assert two_clocks.__doc__  # importing it registers the grids
+
+
+def test_rows_are_the_run_without_its_weights_and_samples(tiny_gpt: Run, tmp_path: Path) -> None:
+    path = write_rows(tiny_gpt, tmp_path)
+    (stored,) = read_rows(tmp_path)
+    assert stored.path == path and stored.label == stored.lines[0]["label"]
+    assert stored.clocks().as_json() == tiny_gpt.clocks().as_json() == stored.lines[0]["clocks"]
+    assert stored.settings == tiny_gpt.settings and stored.status["status"] == tiny_gpt.status["status"]
+    for name in ("sample_memorization", "valid_new", "holdout_memorization", "distinct_new", "group_memorization"):
+        assert stored.metrics()[name].tolist() == tiny_gpt.metrics()[name].tolist(), name
+    for name, values in stored.metrics().items():
+        np.testing.assert_allclose(values, tiny_gpt.metrics()[name], rtol=1e-6, err_msg=name)
+    assert path.stat().st_size < 30_000
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{}\n", b'{"format": 1, "evaluations": 3}\n{"column": "step", "values": [1]}\n']
+)
+def test_incomplete_rows_are_refused(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "x.jsonl").write_bytes(damage)
+    (stored,) = read_rows(tmp_path)
+    with pytest.raises(UserError, match="restore the file"):
+        stored.rows()
+
+
+def test_a_run_covers_a_cell_of_the_same_training_and_end(tmp_path: Path) -> None:
+    cell = GPU.cell("p1-gpt-mini", {"data.n": 512, "clocks.stop": "memory"}, {"training.steps": 9_000})
+
+    def made(change: dict[str, object], last: int) -> Record:
+        run = two_clocks_run(tmp_path, "p1-gpt-mini", {"data.n": 512, **change}, rule=100, memory=500, last=last)
+        return Record(run)
+
+    assert made({"clocks.stop": "memory"}, 1_000).covers(cell)  # it ended by itself
+    assert made({}, 9_000).covers(cell)  # it went on to the end
+    assert made({"training.precision": "float32"}, 9_000).covers(cell)  # computed in another way
+    assert not made({}, 1_000).covers(cell)  # too short
+    assert not made({"training.seed": 1}, 9_000).covers(cell)
+    assert not made({"training.batch": 64}, 9_000).covers(cell)
+
+
+def test_of_equal_trainings_the_longest_is_taken(tmp_path: Path) -> None:
+    runs = [
+        two_clocks_run(tmp_path, "p1-gpt-mini", {"training.steps": steps}, rule=9, memory=99, last=steps)
+        for steps in (500, 9_000, 1_000)
+    ]
+    (only,) = Records.of(runs)
+    assert only.last_step == 9_000
+
+
+def test_every_committed_file_belongs_to_a_planned_run() -> None:
+    planned = {identity(cell.settings) for grid in grids() for cell in grid.cells(GPU)}
+    found = list(read_rows(ROWS))
+    assert len(found) >= 80
+    strangers = [run.path.name for run in found if identity(run.settings) not in planned]
+    assert not strangers
+
+
+def test_committed_files_name_their_commit_device_and_clocks() -> None:
+    for run in read_rows(ROWS):
+        header = run.lines[0]
+        assert len(header["commit"]) == 40 and header["machine"]["name"], run.path.name
+        assert header["clocks"] == run.clocks().as_json(), run.path.name
