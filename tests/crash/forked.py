@@ -156,6 +156,8 @@ def become(function: Callable[[Send], int | None], writing: int) -> NoReturn:
                 data = data[os.write(writing, data) :]
 
         code = function(send) or 0
+    except KeyboardInterrupt:  # before the command began: nothing has heard of it, as while Python starts
+        code = 130
     except BaseException:
         with contextlib.suppress(BaseException):
             send({"name": "the test itself", "code": 1, "out": "", "err": "", "traceback": traceback.format_exc()})

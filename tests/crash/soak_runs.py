@@ -222,7 +222,8 @@ def check_readers(ref: Reference, verified: Any, clocks: Any, read: Any, was_fin
     if clocks["code"] == 0:
         numbers, status = numbers_of(clocks["out"]), status_of(clocks["out"])
         last = numbers["last"]["step"]
-        if numbers != ref.numbers.get(last):
+        said = verified["code"] != 0 and "cannot be proven" in clocks["err"]  # status and rows were both forged
+        if numbers != ref.numbers.get(last) and not said:
             raise WrongError(f"clocks prints other numbers (verify: exit code {verified['code']}): {clocks['err']}")
         if last != STEPS and status == "finished":
             raise WrongError(f"clocks says finished, and prints the numbers of step {last}")
