@@ -1,0 +1,110 @@
+"""Views of a run's checkpoints for figures and claims: measured on a run directory, or read from committed arrays.
+
+Weights are too large to be committed. What a view measured on them is not: one compressed file per run and view, beside
+the rows of the run, from which the view summarises as if it had just measured.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twoclocks.core.config import build, to_mapping
+from twoclocks.core.errors import UserError
+from twoclocks.data.encodings import Decoded
+from twoclocks.dissection.cache import Cache
+from twoclocks.dissection.execution import Work, choose_views, dissect_run
+from twoclocks.dissection.subject import Reads, RunSubject, Subject
+from twoclocks.dissection.view import VIEWS, Info
+from twoclocks.objectives.base import Network
+from twoclocks.papers.records import Record
+from twoclocks.papers.rows import StoredRun, file_name
+from twoclocks.runs.load import Run
+from twoclocks.store.files import read, write_atomic
+from twoclocks.store.folders import DERIVED
+
+CONSTANT, MEASURED = "constant.", "measured."  # prefixes of the arrays in a file
+HALF = 1 << 16  # entries from which floats are stored in half precision
+
+
+class StoredSubject(Subject):
+    """The settings and data of a run whose weights are elsewhere: enough to summarise measurements."""
+
+    def __init__(self, run: StoredRun, known: Sequence[int]) -> None:
+        super().__init__(run.settings, "cpu", run.clocks())
+        self.known = tuple(known)
+
+    def steps(self, reads: Reads) -> tuple[int, ...]:
+        return self.known
+
+    def network(self, step: int) -> Network:
+        raise UserError("the weights of a committed run are not there; repeat the run to measure something new")
+
+    def samples(self, step: int) -> Decoded:
+        raise UserError("the samples of a committed run are not there; repeat the run to measure something new")
+
+
+def view_of(record: Record, name: str) -> Info | None:
+    """What a view shows of a run; None where it was not measured and cannot be."""
+    run = record.run
+    if isinstance(run, StoredRun):
+        path = view_file(run.path, name)
+        return read_view(run, path) if path.is_file() else None
+    return dissect_run(run, [name], device="cpu").infos.get(name)
+
+
+def view_file(rows: Path, name: str) -> Path:
+    """The file of a view beside the rows of a run."""
+    return rows.with_name(f"{rows.stem}.{name}.npz")
+
+
+def write_views(run: Run, folder: Path, names: Sequence[str], device: str | None = None) -> list[Path]:
+    """Measure views on a finished run, and write what they measured beside its rows; returns the files."""
+    chosen = choose_views(names)
+    found = dissect_run(run, chosen, device)
+    subject, written = RunSubject(run, device), []
+    for name in found.infos:
+        work = Work(chosen[name], subject, Cache(run.path / DERIVED))
+        first = work.taken[work.steps[0]]
+        arrays: dict[str, Any] = {CONSTANT + key: smaller(array) for key, array in work.taken[None].items()}
+        for key in first:
+            arrays[MEASURED + key] = smaller(np.stack([work.taken[step][key] for step in work.steps]))
+        about = json.dumps({"view": name, "settings": to_mapping(chosen[name])})
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, about=np.array(about), steps=np.array(work.steps), **arrays)
+        path = view_file(folder / file_name(run.settings), name)
+        write_atomic(path, buffer.getvalue())
+        written.append(path)
+    return written
+
+
+def smaller(array: Any) -> Any:
+    """Large arrays of floats, such as images of a score field, in half precision, which drawings cannot show."""
+    large = array.dtype.kind == "f" and array.size >= HALF
+    return array.astype(np.float16) if large and np.abs(array[np.isfinite(array)]).max(initial=0) < 6e4 else array
+
+
+def read_view(run: StoredRun, path: Path) -> Info:
+    """The summary of committed measurements."""
+    try:
+        with np.load(io.BytesIO(read(path)), allow_pickle=False) as arrays:
+            about = json.loads(str(arrays["about"]))
+            steps = [int(step) for step in arrays["steps"]]
+            constants, measured = (
+                {key.removeprefix(prefix): widened(arrays[key]) for key in arrays.files if key.startswith(prefix)}
+                for prefix in (CONSTANT, MEASURED)
+            )
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: holds no measurements of a view ({error}); restore the file") from None
+    view = build(VIEWS.get(about["view"]), about["settings"], about["view"])
+    return view.info(StoredSubject(run, steps), steps, constants, measured)
+
+
+def widened(array: Any) -> Any:
+    return array.astype(np.float64) if array.dtype == np.float16 else array

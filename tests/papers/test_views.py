@@ -1,0 +1,35 @@
+"""Measurements of views, committed beside rows: they say the same as on the run itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from twoclocks.core.errors import UserError
+from twoclocks.dissection import dissect_run
+from twoclocks.papers.records import Record
+from twoclocks.papers.rows import StoredRun, write_rows
+from twoclocks.papers.views import view_of, write_views
+from twoclocks.runs import Run
+
+
+def test_committed_measurements_say_the_same(tiny_dit: Run, tmp_path: Path) -> None:
+    names = ["raster", "approach", "spectrum", "basin", "field", "groups"]
+    stored = StoredRun(write_rows(tiny_dit, tmp_path))
+    written = write_views(tiny_dit, tmp_path, names)
+    assert len(written) == len(names)
+    there = dissect_run(tiny_dit, names).infos
+    for name in names:
+        found = view_of(Record(stored), name)
+        assert found is not None and found.sentences() == there[name].sentences(), name
+        assert found.numbers() == there[name].numbers(), name
+
+
+def test_a_view_that_was_not_measured_is_none_and_a_damaged_one_is_named(tiny_dit: Run, tmp_path: Path) -> None:
+    stored = StoredRun(write_rows(tiny_dit, tmp_path))
+    assert view_of(Record(stored), "raster") is None
+    (path,) = write_views(tiny_dit, tmp_path, ["raster"])
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match="restore the file"):
+        view_of(Record(stored), "raster")
