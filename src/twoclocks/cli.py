@@ -19,6 +19,7 @@ from twoclocks.core.text import one_line, show
 EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 3, 4, 5, 130
 SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
 VIEWS_HINT = "Settings of views can follow: --field.grid 41 --spectrum.rows 256 (see 'twoclocks list views')."
+EXECUTOR_HINT = "Settings of the executor can follow: --executor.cells_per_gpu 4 (see 'twoclocks list executors')."
 LISTS = (
     *("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "views", "settings"),
     "templates",
@@ -201,20 +202,42 @@ def _add_training_commands(add: _Add) -> None:
     sweep.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the runs and the table (default: sweeps/NAME)"
     )
-    sweep.add_argument(
-        "--executor",
-        default="local",
-        metavar="NAME",
-        help="local (default) or ray; its settings are --executor.KEY VALUE",
-    )
-    sweep.add_argument(
-        "--workers", type=int, default=0, metavar="N", help="runs at the same time (default: as many as fit)"
-    )
+    _add_executor(sweep)
     sweep.add_argument("--retries", type=int, default=3, metavar="N", help="attempts after the first (default: 3)")
     _add_checkpoint_seconds(sweep)
     sweep.add_argument("--plan", action="store_true", help="list the cells and train nothing")
     sweep.add_argument("--status", action="store_true", help="print the status of each cell and train nothing")
     sweep.add_argument("--json", action="store_true", help="print the status as JSON")
+
+    reproduce = add(
+        "reproduce",
+        commands.reproduce_command,
+        "make the runs of the papers' figures and claims, draw and judge them; without a name: list them",
+        EXECUTOR_HINT,
+    )
+    reproduce.add_argument(
+        "names", nargs="*", metavar="NAME", help="figures and claims such as fig2 A6, or all, campaign, ledger"
+    )
+    reproduce.add_argument("--list", action="store_true", help="list figures and claims with their runs and minutes")
+    reproduce.add_argument(
+        "--scale", default="gpu", metavar="SCALE", help="smoke, desk, gpu (default) or paper: how large the runs are"
+    )
+    reproduce.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reproduction"),
+        metavar="DIR",
+        help="folder for runs, figures and the page (default: reproduction)",
+    )
+    reproduce.add_argument(
+        "--rows", type=Path, metavar="DIR", help="rows of finished runs (default: results/campaign, or below --out)"
+    )
+    reproduce.add_argument(
+        "--minutes", type=float, default=9.0, metavar="M", help="with campaign: stop after this time (default: 9)"
+    )
+    reproduce.add_argument("--plan", action="store_true", help="with campaign: list what is waiting and train nothing")
+    _add_executor(reproduce)
+    reproduce.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _add_reading_commands(add: _Add) -> None:
@@ -315,6 +338,18 @@ def _add_runs(command: OneLineParser, with_json: bool = True) -> None:
     command.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="run directories, or folders of them")
     if with_json:
         command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _add_executor(command: OneLineParser) -> None:
+    command.add_argument(
+        "--executor",
+        default="local",
+        metavar="NAME",
+        help="local (default) or ray; its settings are --executor.KEY VALUE",
+    )
+    command.add_argument(
+        "--workers", type=int, default=0, metavar="N", help="runs at the same time (default: as many as fit)"
+    )
 
 
 def _add_checkpoint_seconds(command: OneLineParser) -> None:

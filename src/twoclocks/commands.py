@@ -329,3 +329,9 @@ def list_command(arguments: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2))
     else:
         show_rows(rows)
+
+
+def reproduce_command(arguments: argparse.Namespace) -> int:
+    from twoclocks.papers.command import reproduce
+
+    return reproduce(arguments)

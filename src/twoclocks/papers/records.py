@@ -9,8 +9,15 @@ from typing import Any, overload
 
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.papers.rows import identity
+from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.load import Run
 from twoclocks.sweeps.grid import Cell
+
+# Settings in which a run is that of its preset, unless a sweep varies just these.
+BASELINE = (
+    *("training.batch", "training.learning_rate", "training.weight_decay", "training.optimizer"),
+    *("objective.sigma_data", "data.seed", "data.part"),
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,8 @@ class Record:
 class Records(Sequence[Record]):
     """Runs, each training once: of several runs of one identity, the one with the most steps, then evaluations."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record], scale: Scale = GPU) -> None:
+        self.scale = scale
         best: dict[str, Record] = {}
         for one in records:
             other = best.get(one.identity)
@@ -68,8 +76,8 @@ class Records(Sequence[Record]):
         self._records = tuple(best.values())
 
     @classmethod
-    def of(cls, runs: Iterable[Run]) -> Records:
-        return cls(Record(run) for run in runs)
+    def of(cls, runs: Iterable[Run], scale: Scale = GPU) -> Records:
+        return cls((Record(run) for run in runs), scale)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -98,7 +106,13 @@ class Records(Sequence[Record]):
 
     def those(self, condition: Callable[[Record], bool]) -> Records:
         """Those that fulfil a condition."""
-        return Records(one for one in self._records if condition(one))
+        return Records((one for one in self._records if condition(one)), self.scale)
+
+    def baseline(self, preset: str, **conditions: Any) -> Records:
+        """Those of a preset with its own optimizer, batch and noise, as this scale has them, and with these values."""
+        own = flat(to_mapping(self.scale.cell(preset, {}).settings))
+        fixed = {name.replace(".", "__"): own[name] for name in BASELINE if own.get(name) is not None}
+        return self.where(preset=preset, **{**fixed, **conditions})
 
     def by(self, name: str) -> dict[Any, Records]:
         """Groups of equal value of one setting, in order of the value."""

@@ -79,10 +79,9 @@ class GPTLaw(MemorizationLaw):
 
 def law_records(records: Records, printed: PrintedLaw) -> Records:
     """The runs of a law: the preset's own settings, any N and seed."""
-    own = {"rule__group": 3, "training__learning_rate": 1e-4, "training__weight_decay": 0.0}
-    own |= {"training__batch": 256, "objective__sigma_data": 1.0} if printed.preset == DIT else {"training__batch": 128}
-    plain = records.where(preset=printed.preset, rule__name="parity", **own)
-    return plain.those(lambda one: one.n >= printed.fewest and one.run.settings.clocks.stop != "rule")
+    plain = records.baseline(printed.preset, rule__name="parity", rule__group=3)
+    fewest = printed.fewest if not records.scale.networks else 2
+    return plain.those(lambda one: one.n >= fewest and one.run.settings.clocks.stop != "rule")
 
 
 def law_of(records: Records) -> Law | None:

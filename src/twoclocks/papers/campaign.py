@@ -1,0 +1,49 @@
+"""The campaign as a queue: the next runs that fit into the time there is, in order, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twoclocks.papers.cost import START, expected_seconds
+from twoclocks.papers.grids import Grid
+from twoclocks.papers.records import Records
+from twoclocks.papers.reproduction import Reproduction, by_identity, campaign_cells, is_covered
+from twoclocks.papers.rows import file_name
+from twoclocks.papers.views import view_file
+from twoclocks.sweeps.grid import Cell
+
+RESERVE = 20.0  # seconds at the end of the time, for the last evaluations and checkpoints
+
+
+def waiting_cells(place: Reproduction, records: Records | None = None) -> list[tuple[Grid, Cell]]:
+    """The planned runs that are not done, in the order of the campaign; done means with rows and with all views."""
+    known = by_identity(records if records is not None else place.records())
+    return [
+        (grid, cell)
+        for grid, cell in campaign_cells(place.scale)
+        if not is_covered(cell, known) or not has_views(place, grid, cell)
+    ]
+
+
+def has_views(place: Reproduction, grid: Grid, cell: Cell) -> bool:
+    """Whether what the views of a grid measured lies beside the rows of a cell; always where it has no views."""
+    rows = place.rows / file_name(cell.settings)
+    return all(view_file(rows, name).is_file() for name in grid.views)
+
+
+def next_cells(waiting: Sequence[tuple[Grid, Cell]], seconds: float, workers: int) -> list[Cell]:
+    """The next runs, in order, that fit into the time together.
+
+    A GPU does not compute faster when runs share it, except that their starts overlap. So the times add up, and each
+    start counts for its share among the workers. A run that is longer than all of the time is left for another call;
+    if nothing else fits, the first one is begun, and continues from its checkpoint the next time.
+    """
+    chosen: list[Cell] = []
+    left = seconds - RESERVE
+    for _, cell in waiting:
+        cost = expected_seconds(cell.settings)
+        cost -= START[cell.settings.training.device.partition(":")[0]] * (1 - 1 / workers)
+        if cost <= left:
+            chosen.append(cell)
+            left -= cost
+    return chosen or [cell for _, cell in waiting[:1]]

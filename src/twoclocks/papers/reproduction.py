@@ -1,0 +1,165 @@
+"""Make the runs that figures and claims need, and read them: finished ones are used again, begun ones continue."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twoclocks.core.errors import UserError
+from twoclocks.papers.claim import CLAIMS, Claim
+from twoclocks.papers.figure import FIGURES, PaperFigure
+from twoclocks.papers.grids import Grid, grids
+from twoclocks.papers.records import Record, Records
+from twoclocks.papers.rows import file_name, read_rows, write_rows
+from twoclocks.papers.scales import Scale
+from twoclocks.papers.views import view_file, write_views
+from twoclocks.runs.load import Run
+from twoclocks.sweeps.cells import DONE, cell_path
+from twoclocks.sweeps.coordinator import Sweep, run_sweep
+from twoclocks.sweeps.executors import Executor
+from twoclocks.sweeps.grid import Cell, Plan
+from twoclocks.training.stopping import StoppedError
+
+Entry = Claim | PaperFigure[object]
+Report = Callable[[Sweep], None]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A reproduction at one scale: ``folder`` holds its runs and pages, ``rows`` what is kept of finished runs."""
+
+    scale: Scale
+    folder: Path
+    rows: Path
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the runs, which is that of a sweep."""
+        return self.folder / "runs"
+
+    def records(self) -> Records:
+        """Everything that is there: finished runs of this folder first, since they have weights, then rows."""
+        return Records.of([*self.finished_runs(), *read_rows(self.rows)], self.scale)
+
+    def finished_runs(self) -> Iterator[Run]:
+        for path in sorted(self.runs.glob("cells/*/manifest.json")):
+            run = Run(path.parent)
+            with contextlib.suppress(UserError):  # damaged: it is made again
+                if run.status["status"] == "finished":
+                    yield run.reading()
+
+    def missing(self, cells: Iterable[Cell], records: Records | None = None) -> list[Cell]:
+        """The cells that no finished run covers."""
+        known = by_identity(records if records is not None else self.records())
+        return [cell for cell in cells if not is_covered(cell, known)]
+
+    def make(self, cells: Sequence[Cell], executor: Executor, report: Report, seconds: float | None = None) -> Sweep:
+        """Make runs; the rows of each are written as soon as it is finished.
+
+        ``seconds``: stop then; runs that are interrupted continue the next time from where they are.
+        """
+        plan = Plan(f"reproduction-{self.scale.name}", "", tuple(cells))
+        watch = Watch(self, report, seconds)
+        views = {cell.key: one.views for one in grids() for cell in one.cells(self.scale) if one.views}
+        sweep = Sweep(plan, self.runs)
+        try:
+            sweep = run_sweep(plan, self.runs, executor, watch)
+        except StoppedError:
+            if not watch.is_over:
+                raise
+        watch.write_finished(sweep)
+        for cell in cells:
+            self.measure_views(cell, views.get(cell.key, ()))
+        return sweep
+
+    def measure_views(self, cell: Cell, names: Collection[str]) -> None:
+        """Measure the views of a finished cell that are not beside its rows yet."""
+        rows, run = self.rows / file_name(cell.settings), Run(cell_path(self.runs, cell))
+        lacking = [name for name in names if not view_file(rows, name).is_file()]
+        if lacking and rows.is_file() and run.path.is_dir():
+            write_views(run, self.rows, lacking)
+
+
+class Watch:
+    """Writes the rows of every run that has finished, and stops the sweep when its time is over."""
+
+    def __init__(self, place: Reproduction, report: Report, seconds: float | None) -> None:
+        self.place, self.report = place, report
+        self.end = None if seconds is None else time.monotonic() + seconds
+        self.written: set[str] = set()
+
+    @property
+    def is_over(self) -> bool:
+        return self.end is not None and time.monotonic() >= self.end
+
+    def __call__(self, sweep: Sweep) -> None:
+        self.write_finished(sweep)
+        self.report(sweep)
+        if self.is_over:
+            raise StoppedError("the end of its minutes")
+
+    def write_finished(self, sweep: Sweep) -> None:
+        for cell in sweep.plan.cells:
+            if cell.key not in self.written and sweep.cell_status(cell).state in DONE:
+                with contextlib.suppress(UserError):  # a run that diverged before its first evaluation has no rows
+                    write_rows(Run(cell_path(self.place.runs, cell)), self.place.rows)
+                self.written.add(cell.key)
+
+
+def by_identity(records: Records) -> dict[str, Record]:
+    return {one.identity: one for one in records}
+
+
+def is_covered(cell: Cell, known: dict[str, Record]) -> bool:
+    """Whether one of the known runs is what a cell asks for."""
+    from twoclocks.papers.rows import identity
+
+    found = known.get(identity(cell.settings))
+    return found is not None and found.covers(cell)
+
+
+def entries(names: Sequence[str] = ()) -> dict[str, Entry]:
+    """Figures, tables and claims by name; by default, and for ``all``, every one. A6 stands for A6-dit and A6-gpt."""
+    every: dict[str, Entry] = {
+        **{name: make() for name, make in sorted(FIGURES.items(), key=lambda item: natural(item[0]))},
+        **{name: make() for name, make in sorted(CLAIMS.items(), key=lambda item: natural(item[0]))},
+    }
+    if not names or "all" in names:
+        return every
+    chosen: dict[str, Entry] = {}
+    for name in names:
+        found = {key: entry for key, entry in every.items() if key == name or key.partition("-")[0] == name}
+        if not found:
+            from twoclocks.core.errors import UnknownNameError
+
+            raise UnknownNameError("reproduce", name, [*every, "all", "campaign", "ledger"])
+        chosen |= found
+    return chosen
+
+
+def natural(name: str) -> tuple[str, int, str]:
+    """A key that sorts fig2 before fig10.
+
+    >>> sorted(["fig10", "A6-gpt", "fig2", "A6-dit"], key=natural)
+    ['A6-dit', 'A6-gpt', 'fig2', 'fig10']
+    """
+    letters = name.rstrip("0123456789") if "-" not in name else name.partition("-")[0].rstrip("0123456789")
+    digits, _, rest = name.removeprefix(letters).partition("-")
+    return letters, int(digits or 0), rest
+
+
+def cells_of_entries(chosen: Iterable[Entry], scale: Scale) -> list[Cell]:
+    """The runs that these figures and claims need, each once."""
+    return list({cell.key: cell for entry in chosen for cell in entry.cells(scale)}.values())
+
+
+def campaign_cells(scale: Scale) -> list[tuple[Grid, Cell]]:
+    """All planned runs, each once, in the order of the campaign."""
+    found: dict[str, tuple[Grid, Cell]] = {}
+    for one in grids():
+        for cell in one.cells(scale):
+            found.setdefault(cell.key, (one, cell))
+    return list(found.values())

@@ -1,0 +1,123 @@
+"""``twoclocks reproduce`` on runs of six steps: everything is made, judged and drawn, once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from twoclocks.cli import main
+from twoclocks.papers import two_clocks
+from twoclocks.papers.campaign import next_cells, waiting_cells
+from twoclocks.papers.claim import VERDICTS
+from twoclocks.papers.cost import expected_seconds
+from twoclocks.papers.grids import grid_named, grids
+from twoclocks.papers.reproduction import Reproduction, campaign_cells, cells_of_entries, entries, natural
+from twoclocks.papers.rows import read_rows
+from twoclocks.papers.scales import GPU, SCALES, SMOKE
+from twoclocks.sweeps import EXECUTORS
+
+assert two_clocks.__doc__  # importing it registers everything
+LOCAL = EXECUTORS.get("local")(workers=2)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All runs of all figures and claims, made once."""
+    out = tmp_path_factory.mktemp("reproduction")
+    place = Reproduction(SMOKE, out / "smoke", out / "smoke" / "rows")
+    sweep = place.make(cells_of_entries(entries().values(), SMOKE), LOCAL, lambda sweep: None)
+    assert not sweep.failures
+    return out
+
+
+def test_everything_is_drawn_and_judged(smoke: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "all", "--scale", "smoke", "--out", str(smoke), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["name"] for row in found["claims"]} | {one["figure"] for one in found["figures"]} == set(entries())
+    assert all(row["verdict"] in VERDICTS and row["measured"] and row["criterion"] for row in found["claims"])
+    not_drawn = {one["figure"]: one["caption"] for one in found["figures"] if not one["drawn"]}
+    assert not not_drawn
+    page = Path(found["page"]).read_text()
+    assert page.count("<svg") >= len(found["figures"]) and "http" not in page.replace("http://www.w3.org", "")
+    for one in found["figures"]:
+        assert (Path(found["page"]).parent / "figures" / f"{one['figure']}.png").stat().st_size > 1000
+
+
+def test_finished_runs_are_not_made_again(smoke: Path) -> None:
+    place = Reproduction(SMOKE, smoke / "smoke", smoke / "smoke" / "rows")
+    wanted = cells_of_entries(entries().values(), SMOKE)
+    assert wanted and not place.missing(wanted)
+    only_rows = Reproduction(SMOKE, smoke / "elsewhere", smoke / "smoke" / "rows")
+    assert not only_rows.missing(wanted)  # the rows alone say so too
+    nothing = Reproduction(SMOKE, smoke / "elsewhere", smoke / "nowhere")
+    assert len(nothing.missing(wanted)) == len(wanted)
+
+
+def test_the_list_says_what_is_there(smoke: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list", "--scale", "smoke", "--out", str(smoke), "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert {line["name"] for line in lines} == set(entries())
+    assert all(line["there"] == line["runs"] for line in lines)
+
+
+def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
+    """The first call ends before any run can; the second one finishes all of them, and a third has nothing to do."""
+    place = Reproduction(SMOKE, tmp_path, tmp_path / "rows")
+    cells = grid_named("gpt-law").cells(SMOKE)
+    place.make(cells, LOCAL, lambda sweep: None, seconds=0)
+    assert place.missing(cells)
+    place.make(cells, LOCAL, lambda sweep: None)
+    assert not place.missing(cells)
+    assert len(list(read_rows(place.rows))) == len(cells)
+    assert {cell.key for _, cell in waiting_cells(place)}.isdisjoint(cell.key for cell in cells)
+
+
+def test_the_campaign_takes_what_fits_in_order() -> None:
+    waiting = campaign_cells(GPU)
+    for seconds in (60.0, 540.0, 3000.0):
+        chosen = next_cells(waiting, seconds, workers=1)
+        assert sum(expected_seconds(cell.settings) for cell in chosen) <= seconds
+        order = [cell.key for _, cell in waiting]
+        places = [order.index(cell.key) for cell in chosen]
+        assert places == sorted(places)
+        rest = [cell for _, cell in waiting if cell not in chosen]
+        used = sum(expected_seconds(cell.settings) for cell in chosen)
+        assert all(used + expected_seconds(cell.settings) > seconds - 20 for cell in rest if rest)
+    assert len(next_cells(waiting, 540.0, workers=8)) > len(next_cells(waiting, 540.0, workers=1))
+    assert len(next_cells(waiting, 1.0, workers=1)) == 1  # a long run is begun where nothing else fits
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_grid_has_runs_at_every_scale(scale: str) -> None:
+    for one in grids():
+        cells = one.cells(SCALES[scale])
+        assert cells and len({cell.key for cell in cells}) == len(cells), one.name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["fig99"], "'fig99' is unknown"),
+        (["fig2", "--scale", "huge"], "'huge' is unknown"),
+        (["campaign", "fig2"], "campaign stands alone"),
+        (["campaign", "--minutes", "0"], "--minutes"),
+        (["A6-dit", "--rows", "nowhere"], "no GPU is available"),
+        (["A6", "--data.n", "5"], "settings of a reproduction are fixed"),
+    ],
+)
+def test_bad_input(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_names_sort_as_people_count() -> None:
+    assert sorted(["fig10", "A12", "fig2", "A6-gpt", "table4"], key=natural) == [
+        "A6-gpt",
+        "A12",
+        "fig2",
+        "fig10",
+        "table4",
+    ]
