@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from docparts.formatting import ROOT, as_table, interval, read_result
+from twoclocks.papers import two_clocks
+from twoclocks.papers.baselines import baseline_rows
+from twoclocks.papers.grids import grids
+from twoclocks.papers.ledger import ClaimRow, claim_rows, claims_table, verdict_counts
+from twoclocks.papers.records import Records
+from twoclocks.papers.reproduction import by_identity, is_covered
+from twoclocks.papers.rows import read_rows
+from twoclocks.papers.scales import GPU, SCALES
+
+assert two_clocks.__doc__  # importing it registers runs, claims and figures
 
 # Words of stored results, which are never edited: what today's sentences say in their place.
 OLD_WORDS = {"surely part between": "part with 95% confidence between"}
@@ -18,8 +29,53 @@ def claim_results() -> dict[str, dict[str, Any]]:
     return {name: result for name, result in results.items() if "claim" in result}
 
 
-def claims_table() -> str:
-    """One row per measured claim."""
+@cache
+def committed() -> tuple[Records, list[ClaimRow]]:
+    """The committed runs, and the claims of the first paper judged on them."""
+    records = Records.of(read_rows(ROOT / "results" / "campaign"))
+    return records, claim_rows(records)
+
+
+def first_paper_claims() -> str:
+    """One row per claim of the first paper."""
+    return as_table(claims_table(committed()[1]))
+
+
+def first_paper_criteria() -> str:
+    """The criterion of each claim of the first paper."""
+    rows = {
+        row.claim.criterion: {"claim": row.claim.id, "reproduced when": row.claim.criterion} for row in committed()[1]
+    }
+    return as_table(list(rows.values()))
+
+
+def baselines() -> str:
+    """What models of local statistics score on the rules of the committed runs."""
+    return as_table(baseline_rows(committed()[0]))
+
+
+def scales() -> str:
+    """The scales of a reproduction."""
+    return as_table([{"scale": scale.name, "runs": scale.about} for scale in SCALES.values()])
+
+
+def campaign() -> str:
+    """How much of every grid of the campaign is there."""
+    known = by_identity(committed()[0])
+    rows = []
+    for grid in grids():
+        cells = grid.cells(GPU)
+        rows.append(
+            {
+                **{"line": str(grid.line), "runs": grid.name, "what they ask": grid.about, "planned": str(len(cells))},
+                "there": str(sum(is_covered(cell, known) for cell in cells)),
+            }
+        )
+    return as_table(rows)
+
+
+def second_paper_claims() -> str:
+    """One row per measured claim of the second paper."""
     rows = [
         {
             "claim": result["claim"],
@@ -40,12 +96,11 @@ def in_todays_words(text: str) -> str:
     return text
 
 
-def verdict_counts() -> str:
-    """How many claims have which verdict, in one line."""
+def verdicts() -> str:
+    """How many claims have which verdict."""
     counts = Counter(result["verdict"] for result in claim_results().values())
-    ordered = sorted(counts, key=lambda verdict: (verdict != "reproduced", -counts[verdict]))
-    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ordered)
-    return f"{counts.total()} results so far: {words} (counted from `results/*.json`)."
+    words = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    return f"P1: {verdict_counts(committed()[1])}. P2: {counts.total()} results: {words}."
 
 
 def demo_seeds() -> str:
@@ -72,8 +127,13 @@ def demo_time() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "claims": claims_table,
+    "baselines": baselines,
+    "campaign": campaign,
+    "claims": first_paper_claims,
+    "claims of P2": second_paper_claims,
+    "criteria": first_paper_criteria,
     "demo seeds": demo_seeds,
     "demo time": demo_time,
-    "verdicts": verdict_counts,
+    "scales": scales,
+    "verdicts": verdicts,
 }

@@ -1,1 +1,1 @@
-"""The papers' claims: one recipe per claim, which runs what it needs and decides if the claim is reproduced."""
+"""The papers' figures and claims: the runs that they need, what is drawn, and the criterion that decides."""

@@ -6,9 +6,8 @@ the rows of the run, from which the view summarises as if it had just measured.
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,25 +60,24 @@ def view_of(record: Record, name: str) -> Info | None:
 
 def view_file(rows: Path, name: str) -> Path:
     """The file of a view beside the rows of a run."""
-    return rows.with_name(f"{rows.stem}.{name}.npz")
+    return rows.with_name(f"{rows.stem}.{name}.view")
 
 
 def write_views(run: Run, folder: Path, names: Sequence[str], device: str | None = None) -> list[Path]:
     """Measure views on a finished run, and write what they measured beside its rows; returns the files."""
+    from safetensors.numpy import save
+
     chosen = choose_views(names)
     found = dissect_run(run, chosen, device)
     subject, written = RunSubject(run, device), []
     for name in found.infos:
         work = Work(chosen[name], subject, Cache(run.path / DERIVED))
-        first = work.taken[work.steps[0]]
         arrays: dict[str, Any] = {CONSTANT + key: smaller(array) for key, array in work.taken[None].items()}
-        for key in first:
+        for key in work.taken[work.steps[0]]:
             arrays[MEASURED + key] = smaller(np.stack([work.taken[step][key] for step in work.steps]))
-        about = json.dumps({"view": name, "settings": to_mapping(chosen[name])})
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, about=np.array(about), steps=np.array(work.steps), **arrays)
+        about = {"view": name, "settings": to_mapping(chosen[name]), "steps": work.steps}
         path = view_file(folder / file_name(run.settings), name)
-        write_atomic(path, buffer.getvalue())
+        write_atomic(path, json.dumps(about).encode() + b"\n" + zlib.compress(save(arrays), 9))
         written.append(path)
     return written
 
@@ -92,16 +90,19 @@ def smaller(array: Any) -> Any:
 
 def read_view(run: StoredRun, path: Path) -> Info:
     """The summary of committed measurements."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    first, _, data = read(path).partition(b"\n")
     try:
-        with np.load(io.BytesIO(read(path)), allow_pickle=False) as arrays:
-            about = json.loads(str(arrays["about"]))
-            steps = [int(step) for step in arrays["steps"]]
-            constants, measured = (
-                {key.removeprefix(prefix): widened(arrays[key]) for key in arrays.files if key.startswith(prefix)}
-                for prefix in (CONSTANT, MEASURED)
-            )
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        about, arrays = json.loads(first), load(zlib.decompress(data))
+        steps: list[int] = about["steps"]
+    except (ValueError, KeyError, TypeError, zlib.error, SafetensorError) as error:
         raise UserError(f"{path}: holds no measurements of a view ({error}); restore the file") from None
+    constants, measured = (
+        {key.removeprefix(prefix): widened(array) for key, array in arrays.items() if key.startswith(prefix)}
+        for prefix in (CONSTANT, MEASURED)
+    )
     view = build(VIEWS.get(about["view"]), about["settings"], about["view"])
     return view.info(StoredSubject(run, steps), steps, constants, measured)
 

@@ -1,4 +1,4 @@
-"""P1, "The two clocks and the innovation window": one recipe per claim."""
+"""P1, "The two clocks and the innovation window": its runs, and one file per claim, figure and table."""
 
 import sys
 
