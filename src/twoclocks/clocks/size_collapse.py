@@ -33,7 +33,7 @@ class Spread:
     estimate: float | None  # None where a time is censored
     low: float  # the smallest ratio that the intervals leave possible
     high: float  # the largest; inf where an end is open
-    likely: tuple[float, float] | None = None  # 95% interval by resampled counts; None without curves, or if censored
+    likely: tuple[float, float] | None = None  # 95% by resampled runs and counts; None without curves or if censored
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -52,6 +52,8 @@ class Spread:
 
     def __str__(self) -> str:
         low, high = self.interval
+        if self.unknown and self.likely is None:
+            return "an unknown factor"
         if self.estimate is None or math.isinf(high):
             return f"at least ×{low:.2f}"
         return f"×{self.estimate:.2f} ({'95%: ' if self.likely else ''}{low:.2f} to {high:.2f})"
@@ -77,8 +79,8 @@ class RescaledTime:
 class SizeCollapse:
     """How far apart runs of different sizes are on the time steps·batch/N, at one batch.
 
-    The intervals contain what evaluations and counts leave open, not the scatter of runs that were not made: with one
-    seed per size, the answer is about these runs.
+    With one run per size, intervals contain what evaluations and counts leave open, but not the scatter between seeds:
+    the answer is then about these runs.
     """
 
     batch: int
@@ -116,8 +118,9 @@ class SizeCollapse:
             "undecided": f"undecided whether they collapse within ×{self.factor:g}",
         }[self.answer]
         runs = f"{self.runs:,} runs" + (f", {self.censored:,} of them censored" if self.censored else "")
+        alone = "" if self.runs > len(self.times) else "; one run per size, so without the scatter between seeds"
         where = f"at batch {self.batch:,}, N from {min(self.times):,} to {max(self.times):,} ({runs})"
-        return f"{where}, onsets on steps·batch/N are {self.onsets} apart: {answer}{self.curve_words()}"
+        return f"{where}, onsets on steps·batch/N are {self.onsets} apart: {answer}{self.curve_words()}{alone}"
 
     def curve_words(self) -> str:
         """How far apart the whole curves are, as the end of a sentence; empty without curves."""
@@ -159,7 +162,7 @@ def collapse_over_sizes(
 
     Runs of one size are seeds: their median counts. ``curves`` adds the same for the steps at which copies reach each
     of ``LEVELS``, read as onsets with ``sustain`` and ``confidence``, the vertical distance between curves, and 95%
-    intervals by resampled counts. Without curves, the bounds are the extremes that the onsets' intervals allow.
+    intervals by resampled runs and counts. Without curves, bounds are the extremes that the onsets' intervals allow.
 
     >>> sizes = [64, 128, 256, 512]
     >>> found = collapse_over_sizes(sizes, 32, [Onset(9 * n, 10 * n, "observed") for n in sizes])
@@ -211,10 +214,18 @@ def level_spreads(
 
 
 def with_likely(spread: Spread, sizes: Sequence[int], batch: int, drawn: Floats) -> Spread:
-    """The spread with its 95% interval, given ln of resampled crossings (resamples, runs)."""
+    """The spread with its 95% interval, given ln of resampled crossings (resamples, runs).
+
+    Runs of one size are resampled too, so that the scatter between seeds counts.
+    """
     if spread.estimate is None:
         return spread
-    medians = by_size(sizes, drawn + np.log(batch / np.asarray(sizes)))
+    rng, n = np.random.default_rng(0), np.asarray(sizes)
+    times = drawn + np.log(batch / n)
+    for size in np.unique(n):
+        runs = np.flatnonzero(n == size)
+        times[:, runs] = np.take_along_axis(times, rng.choice(runs, (len(times), len(runs))), axis=1)
+    medians = by_size(sizes, times)
     if not np.isfinite(medians).all():  # some resampled curves do not cross: the bounds decide
         return spread
     low, high = np.exp(np.quantile(np.ptp(medians, axis=1), (0.025, 0.975)))
