@@ -173,7 +173,7 @@ def fit_command(arguments: argparse.Namespace) -> None:
         return
     show_lines(f"{arguments.clock} = a·N^α over {laws.pooled.points} runs: {laws.pooled.definition}")
     show_rows(law_rows(laws))
-    show_lines(f"Steps or samples seen: {laws.collapse}")
+    show_lines(laws.collapse_sentence)
     for reason in laws.left_out:
         show_lines(f"Left out: {reason}")
     for label, split in laws.seeds.items():

@@ -21,7 +21,7 @@ from twoclocks.analysis.forecasts import (
 )
 from twoclocks.analysis.laws import fit_runs, read_points
 from twoclocks.cli import main
-from twoclocks.clocks import Forecast, Onset, forecast_run
+from twoclocks.clocks import Collapse, Forecast, Onset, SizeCollapse, forecast_run
 from twoclocks.core.errors import UserError
 from twoclocks.report.laws import draw_laws, law_data, law_rows
 from twoclocks.report.page import write_report
@@ -84,7 +84,11 @@ def test_laws_of_both_memory_clocks_are_those_that_were_written(tmp_path: Path) 
     assert labels[:2] == ["all runs", "all runs, Weibull"] and "all runs, threshold 0.05" in labels
     earlier = next(row.law for row in memory.rows if row.label.endswith("threshold 0.05"))
     assert earlier is not None and earlier.predict(256) < memory.pooled.predict(256)
-    assert isinstance(memory.collapse, str) and "cannot be distinguished" in memory.collapse
+    # All runs have one batch: P1's own test, with curves for τ_mem alone.
+    assert isinstance(memory.collapse, SizeCollapse) and memory.collapse.answer == "yes" and memory.collapse.batch == 64
+    assert memory.collapse.levels and memory.as_json()["collapse"]["answer"] == "yes"
+    assert memory.collapse_sentence.startswith("Collapse over N (as in P1, Fig. 2H): at batch 64, N from 64 to 512")
+    assert isinstance(gap.collapse, SizeCollapse) and not gap.collapse.levels
     json.dumps(memory.as_json(), allow_nan=False)
     assert len(law_rows(memory)) == len(labels)
 
@@ -95,7 +99,8 @@ def test_groups_are_what_differs_besides_size_and_seeds(tmp_path: Path) -> None:
     assert [row.label for row in laws.groups] == ["training.batch 64", "training.batch 32"]
     small = laws.groups[1].law
     assert small is not None and small.predict(256) == pytest.approx(5120, rel=0.1)
-    assert not isinstance(laws.collapse, str) and laws.collapse.better == "steps·batch/N"
+    assert isinstance(laws.collapse, Collapse) and laws.collapse.better == "steps·batch/N"
+    assert laws.collapse_sentence.startswith("Steps or samples seen: steps·batch/N collapses better")
     assert laws.collapse.batch_power == pytest.approx(-1, abs=0.15)
 
 

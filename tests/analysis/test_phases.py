@@ -17,8 +17,9 @@ from twoclocks.analysis.phases import PhaseDiagram, earliest, natural, phase_dia
 from twoclocks.clocks import Clocks, Onset
 from twoclocks.core.errors import UserError
 from twoclocks.core.theme import COLOURS, themed_svg
-from twoclocks.report.page import Together, phase_chapter, render
+from twoclocks.report.page import render
 from twoclocks.report.phases import VERDICTS, draw_phases, draw_verdicts, words
+from twoclocks.report.together import Together, phase_chapter
 from twoclocks.runs import Run, load_settings
 from twoclocks.testing.runs import write_run
 

@@ -28,6 +28,7 @@ from twoclocks.monitor.gallery import Gallery
 from twoclocks.monitor.page import write_page
 from twoclocks.monitor.state import MonitorState
 from twoclocks.report.batches import batch_info, draw_batches
+from twoclocks.report.collapses import collapse_data, draw_collapses
 from twoclocks.report.curves import curves_data, draw_curves
 from twoclocks.report.laws import draw_laws, law_info
 from twoclocks.report.page import write_report
@@ -88,7 +89,8 @@ def known(folder: Path, **change: Any) -> Run:
     settings = load_settings("demo-gpt", {**SMALL, **change})
     steps = np.array(settings.schedule, dtype=float)
     rising = 1 / (1 + (np.maximum(steps, 1) / 300) ** -6.0)
-    columns = {"sample_accuracy": np.sqrt(rising), "sample_memorization": rising, "valid_new": 1 - rising}
+    learned = 1 / (1 + (np.maximum(steps, 1) / 30) ** -6.0)
+    columns = {"sample_accuracy": learned, "sample_memorization": rising, "valid_new": 1 - rising}
     return write_run(folder, settings, columns)
 
 
@@ -126,6 +128,7 @@ def test_every_drawing_of_runs_shows_names_as_they_are(runs: list[Run], tiny_dit
         check_drawn(draw_phases(grouped), name)
         check_drawn(draw_verdicts(grouped), name)
         check_drawn(draw_batches([batch_info(law, name)]), name)
+        check_drawn(draw_collapses([replace(one, title=name) for one in collapse_data(runs)]), name)
 
 
 def test_a_page_of_folders_with_any_names(tiny_dit: Run, tmp_path: Path, empty_figures: None) -> None:

@@ -14,7 +14,7 @@ from warm import WarmCommand
 
 import twoclocks as tc
 from twoclocks.core.config import flat
-from twoclocks.report.page import law_chapter, phase_chapter
+from twoclocks.report.together import law_chapter, phase_chapter
 from twoclocks.runs import load_run, load_settings
 from twoclocks.store.checksums import encode_document
 from twoclocks.testing.runs import write_run

@@ -20,8 +20,9 @@ from twoclocks.core.theme import COLOURS, themed_svg
 from twoclocks.evaluation import Outcome
 from twoclocks.evaluation.states import STATES, states_of
 from twoclocks.report.curves import Curve, Milestone, curves_data, draw_curves, milestones_within
-from twoclocks.report.page import Together, chapter, render, verdict_sentence, write_report
+from twoclocks.report.page import chapter, render, verdict_sentence, write_report
 from twoclocks.report.strip import MARKS, strip_data
+from twoclocks.report.together import Together
 from twoclocks.runs import Run, load_settings
 from twoclocks.runs import run as train
 

@@ -1,4 +1,8 @@
-"""How τ depends on the batch size: a power law over runs that differ in their batch alone."""
+"""How τ depends on the batch size: a power law over runs that differ in their batch alone.
+
+What the papers show is less than this asks. P1 draws its time steps·batch/N for runs of one batch; P2 shows that the
+batch does not matter for one hidden layer at a fixed noise level σ. A sweep over the batch says which holds where.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from twoclocks.analysis.groups import group_labels, grouped
-from twoclocks.analysis.laws import NAMES, Clock, read_points
+from twoclocks.analysis.laws import NAMES, Clock, Point, read_points
 from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.errors import UserError
@@ -18,7 +22,19 @@ from twoclocks.runs.load import Run
 FEWEST = 3  # batch sizes needed for a power law
 AROUND = 0.25  # the whole interval must lie within this distance of −1 or 0
 
-Answer = Literal["samples", "steps", "neither"]
+Answer = Literal["samples", "steps", "neither", "undecided"]
+MEANINGS: dict[Answer, str] = {
+    "samples": "it depends on samples seen, steps·batch/N, P1's time, which P1 shows at fixed batch",
+    "steps": "it depends on steps, whatever the batch, as P2 shows for one hidden layer at fixed σ",
+    "neither": (
+        "it depends neither on samples seen alone (−1, P1's time steps·batch/N) nor on steps alone "
+        "(0, as P2 shows for one hidden layer at fixed σ)"
+    ),
+    "undecided": (
+        "undecided; −1 would be samples seen (P1's time steps·batch/N), 0 steps alone "
+        "(as P2 shows for one hidden layer at fixed σ)"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -44,14 +60,20 @@ class BatchLaw:
     batches: tuple[int, ...]
     onsets: tuple[Onset, ...]
     collapse: Collapse
+    left_out: tuple[str, ...] = ()  # runs that are no fair comparison, each with the reason
 
     @property
     def answer(self) -> Answer:
-        """Which quantity sets τ: samples seen, steps·batch/N (power −1, P1), or steps (power 0, P2)."""
+        """Which quantity sets τ: samples seen, steps·batch/N (power −1), or steps (power 0).
+
+        undecided: the interval contains −1 or 0, but also much else.
+        """
         low, high = self.collapse.batch_power_ci
         if low >= -1 - AROUND and high <= -1 + AROUND:
             return "samples"
-        return "steps" if low >= -AROUND and high <= AROUND else "neither"
+        if low >= -AROUND and high <= AROUND:
+            return "steps"
+        return "undecided" if low <= -1 <= high or low <= 0 <= high else "neither"
 
     @property
     def paces(self) -> list[Pace]:
@@ -68,20 +90,17 @@ class BatchLaw:
         """The power with its interval, and what it means."""
         low, high = self.collapse.batch_power_ci
         power = f"{NAMES[self.clock]} ∝ batch^{self.collapse.batch_power:z.2f} (95%: {low:z.2f} to {high:z.2f})"
-        answer = {
-            "samples": "it depends on samples seen, steps·batch/N, as in P1",
-            "steps": "it depends on steps, whatever the batch, as in P2",
-            "neither": "it depends neither on samples seen alone (−1, P1) nor on steps alone (0, P2)",
-        }[self.answer]
         paces = self.paces
         local = f"; the local power is {paces[0]}, and {paces[-1]}" if len(paces) > 1 else ""
-        return f"{power}: {answer}{local}"
+        left_out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
+        return f"{power}: {MEANINGS[self.answer]}{local}{left_out}"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "clock": self.clock,
             "n": self.n,
             "answer": self.answer,
+            "left_out": list(self.left_out),
             **self.collapse.as_json(),
             "onsets": {str(b): onset.as_json() for b, onset in zip(self.batches, self.onsets, strict=True)},
             "paces": [{"batches": list(one.batches), "power": [one.low, one.high]} for one in self.paces],
@@ -89,34 +108,57 @@ class BatchLaw:
 
 
 def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem") -> BatchLaw:
-    """The law of runs that differ in batch, seeds and length only."""
+    """The law of runs that differ in batch, seeds and length only; those that are no fair comparison are left out."""
     points, _ = read_points(runs, clock)
     settings = [point.run.settings for point in points]
     kinds = set(group_labels(settings, besides={"training.batch"}))
     if len(kinds) > 1 or len({point.n for point in points}) > 1:
         raise UserError("runs: they differ in more than training.batch; compare those of one kind and size")
     points = sorted(points, key=lambda point: point.batch)
-    batches, onsets = [point.batch for point in points], [point.onset for point in points]
+    reasons = [unfair(point) for point in points]
+    left_out = [f"batch {point.batch:,} ({why})" for point, why in zip(points, reasons, strict=True) if why]
+    fair = [point for point, why in zip(points, reasons, strict=True) if why is None]
+    batches, onsets = [point.batch for point in fair], [point.onset for point in fair]
     if len(set(batches)) < FEWEST:
-        raise UserError(f"training.batch: {sorted(set(batches))} are too few for a power law; give at least {FEWEST}")
-    found = collapse([point.n for point in points], batches, onsets)
-    first = points[0]
-    return BatchLaw(clock, first.run.settings.name, first.n, tuple(batches), tuple(onsets), found)
+        without = f" without {', '.join(dict.fromkeys(left_out))}" if left_out else ""
+        fix = f"give at least {FEWEST} with N ≥ batch and the rule learned before τ_mem"
+        raise UserError(f"training.batch: {sorted(set(batches))} are too few for a power law{without}; {fix}")
+    found = collapse([point.n for point in fair], batches, onsets)
+    first = fair[0]
+    name = first.run.settings.name
+    return BatchLaw(clock, name, first.n, tuple(batches), tuple(onsets), found, tuple(dict.fromkeys(left_out)))
+
+
+def unfair(point: Point) -> str | None:
+    """Why a run says nothing about the batch, or None.
+
+    A batch larger than N holds samples several times: a larger one shows the model hardly more. A model that
+    copies before it has learned the rule does something else than P1's models; where everything is valid (the rule
+    ``free``), there is no rule to learn.
+    """
+    if point.n < point.batch:
+        return f"N = {point.n:,} is smaller"
+    if point.run.derived["validity_chance"] >= 1:
+        return None
+    clocks = point.run.clocks(changes=False)
+    if not clocks.rule.seen:
+        return "the rule is not learned"
+    return None if clocks.rule.upper <= clocks.memory.lower else "the rule is not learned before τ_mem"
 
 
 def batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> list[BatchLaw]:
     """One law per set of runs that differ in nothing but their batch, where there are enough."""
-    return list(found_batch_laws(runs, clock))
+    return [law for law in found_batch_laws(runs, clock) if isinstance(law, BatchLaw)]
 
 
-def found_batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> Iterator[BatchLaw]:
-    """The laws of ``batch_laws`` one by one, since each takes a tenth of a second."""
+def found_batch_laws(runs: Sequence[Run], clock: Clock = "tau_mem") -> Iterator[BatchLaw | str]:
+    """The laws of ``batch_laws`` one by one, since each takes a tenth of a second; or why a set of runs has none."""
     labels = group_labels([run.settings for run in runs], besides={"training.batch"})
     groups = grouped(zip(runs, labels, strict=True), lambda pair: (pair[1], pair[0].settings.data.n))
-    for pairs in groups.values():
+    for (label, n), pairs in groups.items():
         members = [run for run, _ in pairs]
         if len({run.settings.training.batch for run in members}) >= FEWEST:
             try:
                 yield batch_law(members, clock)
-            except UserError:
-                continue  # no onset was observed: there is nothing to draw
+            except UserError as error:
+                yield f"{label}, N = {n:,}: {error}"

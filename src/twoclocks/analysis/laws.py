@@ -16,6 +16,7 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.regression import Family
 from twoclocks.clocks.seeds import VarianceSplit, variance_split
 from twoclocks.clocks.settings import ClockSettings
+from twoclocks.clocks.size_collapse import SizeCollapse, collapse_over_sizes
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.runs.digest import RunDigest
@@ -24,6 +25,7 @@ from twoclocks.runs.load import Run
 Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
 NAMES: dict[Clock, str] = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}
 FIELDS: dict[Clock, str] = {"tau_mem": "memory_threshold", "tau_rule": "rule_threshold", "tau_gap": "gap_threshold"}
+MOST_CURVES = 500  # runs whose whole curves are compared: a few milliseconds each
 FACTORS = (0.5, 2.0, 5.0)  # thresholds besides the chosen one, as multiples of it
 
 
@@ -65,13 +67,21 @@ class Laws:
     pooled: Law
     groups: tuple[Fit, ...]
     sensitivity: tuple[Fit, ...]  # the pooled fit, with another family or another threshold
-    collapse: Collapse | str  # or the reason why there is none
+    collapse: Collapse | SizeCollapse | str  # the second where all runs have one batch; or why there is none
     seeds: Mapping[str, VarianceSplit]  # by group and size, where seeds are crossed
     left_out: tuple[str, ...]  # runs that were excluded, each with the reason
 
     @property
     def rows(self) -> list[Fit]:
         return [Fit("all runs", self.pooled), *self.groups, *self.sensitivity]
+
+    @property
+    def collapse_sentence(self) -> str:
+        """How onsets agree on steps·batch/N, and which test this is."""
+        name = "Steps or samples seen"
+        if isinstance(self.collapse, SizeCollapse):
+            name = f"Collapse over N{' (as in P1, Fig. 2H)' if self.clock == 'tau_mem' else ''}"
+        return f"{name}: {self.collapse}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -105,21 +115,40 @@ def fit_runs(
         pooled=law_of(points),
         groups=tuple(attempt(*group) for group in groups.items()) if 1 < len(groups) <= most_groups else (),
         sensitivity=tuple(sensitivity(runs, clock, threshold, points, labels)),
-        collapse=collapse_of(points),
+        collapse=collapse_of(points, clock),
         seeds=crossed_seeds(points),
         left_out=tuple(left_out),
     )
 
 
-def collapse_of(points: Sequence[Point]) -> Collapse | str:
-    """Whether τ depends on steps or on samples seen, over runs that differ in batch; or why this is not known."""
+def collapse_of(points: Sequence[Point], clock: Clock) -> Collapse | SizeCollapse | str:
+    """How onsets agree on steps·batch/N: over batches, or over sizes where all runs have one batch; or why not."""
     kinds = group_labels([point.run.settings for point in points], besides={"training.batch"})
     if len(set(kinds)) > 1:
         return f"runs differ in more than size and batch ({'; '.join(dict.fromkeys(kinds))}); compare them apart"
     try:
+        if len({point.batch for point in points}) == 1:
+            return size_collapse_of(points, clock)
         return collapse([p.n for p in points], [p.batch for p in points], [p.onset for p in points])
     except UserError as error:
         return str(error)
+
+
+def size_collapse_of(points: Sequence[Point], clock: Clock) -> SizeCollapse:
+    """P1's test on runs of one batch: their onsets and, for τ_mem, their memorization curves on steps·batch/N."""
+    batches = {point.batch for point in points}
+    if len(batches) > 1:
+        raise UserError(f"training.batch: {sorted(batches)} differ; P1's test is at one batch, give runs of one")
+    settings = points[0].run.settings.clocks
+    with_curves = clock == "tau_mem" and len(points) <= MOST_CURVES
+    return collapse_over_sizes(
+        [point.n for point in points],
+        batches.pop(),
+        [point.onset for point in points],
+        [point.run.series() for point in points] if with_curves else None,
+        sustain=settings.sustain,
+        confidence=settings.confidence,
+    )
 
 
 def law_of(points: Sequence[Point], family: Family = "log-normal") -> Law:

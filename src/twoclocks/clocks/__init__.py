@@ -9,6 +9,7 @@ from twoclocks.clocks.onset import Onset, gap_onset, onset
 from twoclocks.clocks.seeds import VarianceSplit, variance_split
 from twoclocks.clocks.series import Series
 from twoclocks.clocks.settings import ClockSettings
+from twoclocks.clocks.size_collapse import SizeCollapse, Spread, collapse_over_sizes
 from twoclocks.clocks.window import Clocks
 
 __all__ = [
@@ -20,9 +21,12 @@ __all__ = [
     "Law",
     "Onset",
     "Series",
+    "SizeCollapse",
+    "Spread",
     "VarianceSplit",
     "change_point",
     "collapse",
+    "collapse_over_sizes",
     "fit_law",
     "forecast_run",
     "forecast_size",

@@ -135,6 +135,20 @@ def r_squared(mean: Floats, onsets: Sequence[Onset]) -> float | None:
 
 def check_points(sizes: Sequence[int], onsets: Sequence[Onset], least: int = SIZES) -> str | None:
     """Raise UserError if the onsets do not identify a law; return the definition that they share."""
+    definition = check_onsets(sizes, onsets)
+    if len(set(sizes)) < least:
+        given = ", ".join(f"{n:,}" for n in sorted(set(sizes)))
+        raise UserError(f"sizes: {given} do not identify a power law; give runs of at least {least} sizes")
+    observed = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
+    needed = max(1, least - 1)
+    if len(observed) < needed:
+        fix = f"the slope is not identified; run longer, until at least {needed} have one"
+        raise UserError(f"onsets: observed at {len(observed)} sizes only, {fix}")
+    return definition
+
+
+def check_onsets(sizes: Sequence[int], onsets: Sequence[Onset]) -> str | None:
+    """Raise UserError unless there is one onset per size, all of one definition; return that definition."""
     if len(sizes) != len(onsets):
         raise UserError(f"onsets: {len(onsets)} for {len(sizes)} sizes; give one per size")
     if not all(isinstance(one, Onset) for one in onsets):
@@ -144,14 +158,6 @@ def check_points(sizes: Sequence[int], onsets: Sequence[Onset], least: int = SIZ
     definitions = sorted({one.definition for one in onsets if one.definition is not None})
     if len(definitions) > 1:
         raise UserError(f"onsets: they have different definitions ({'; '.join(definitions)}); fit them separately")
-    if len(set(sizes)) < least:
-        given = ", ".join(f"{n:,}" for n in sorted(set(sizes)))
-        raise UserError(f"sizes: {given} do not identify a power law; give runs of at least {least} sizes")
     if any(one.upper == 0 for one in onsets):
         raise UserError("onsets: one lies at step 0, before training; a power law has no such onset")
-    observed = {n for n, one in zip(sizes, onsets, strict=True) if one.status == "observed" and one.lower > 0}
-    needed = max(1, least - 1)
-    if len(observed) < needed:
-        fix = f"the slope is not identified; run longer, until at least {needed} have one"
-        raise UserError(f"onsets: observed at {len(observed)} sizes only, {fix}")
     return definitions[0] if definitions else None

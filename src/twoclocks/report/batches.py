@@ -1,4 +1,4 @@
-"""Figure of a clock against the batch size, beside what P1 and P2 expect."""
+"""Figure of a clock against the batch size, beside the lines of samples seen (P1's time) and of steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.report.laws import draw_interval
 
-EXPECTED = {"P1: ∝ 1/batch": (-1.0, (0, (1, 1.5))), "P2: independent": (0.0, (0, (5, 3)))}
+EXPECTED = {
+    "samples seen: ∝ 1/batch (P1's time)": (-1.0, (0, (1, 1.5))),
+    "steps: independent (P2: one hidden layer, fixed σ)": (0.0, (0, (5, 3))),
+}
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class BatchInfo:
     law: BatchLaw
     title: str
     places: Floats  # of the lines
-    lines: dict[str, Floats]  # what each paper expects, through the middle of the measured points
+    lines: dict[str, Floats]  # by what sets the clock, through the middle of the measured points
 
     @property
     def sentence(self) -> str:

@@ -16,7 +16,7 @@ from twoclocks.core.config import flat
 from twoclocks.core.theme import light, style, themed_svg
 from twoclocks.report.environment import confidence_words, render_page
 from twoclocks.report.laws import some_sizes
-from twoclocks.report.together import Together, batch_chapter, law_chapter, phase_chapter
+from twoclocks.report.together import chapters_together
 from twoclocks.runs.digest import RunDigest, digest_run
 from twoclocks.runs.load import Run
 
@@ -190,7 +190,7 @@ def columns_of(ranges: Sequence[ClockRange]) -> tuple[Floats, Floats, Floats, Fl
 def render_overview(runs: Sequence[Run], folder: str) -> tuple[str, Any]:
     """The page, and the figure that stands for it as a picture; ``folder``: where the runs are, seen from the page."""
     info = overview_data(runs)
-    together = Together(law_chapter(info.runs), phase_chapter(info.runs), batch_chapter(info.runs))
+    together = chapters_together(info.runs)
     page = render_page(
         "overview.html",
         together,

@@ -20,7 +20,7 @@ from twoclocks.report.overview import FEW, render_overview
 from twoclocks.report.places import check_page
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
-from twoclocks.report.together import Together, batch_chapter, law_chapter, phase_chapter
+from twoclocks.report.together import Together, chapters_together
 from twoclocks.report.twins import twins_chapter
 from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
@@ -81,7 +81,7 @@ def write_report(
     else:
         runs = [run.reading() for run in runs]
         chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
-        together = Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins_chapter(runs, twins))
+        together = chapters_together(runs, twins_chapter(runs, twins))
         page, figure = render(chapters, together), draw_curves([c.curves for c in chapters], width=5.4)
     curves = picture(figure)
     # Both are ready before either is written. A crash between the two leaves a new page beside an old picture, each of

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from twoclocks.analysis.batches import found_batch_laws
+from twoclocks.analysis.batches import BatchLaw, found_batch_laws
 from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
 from twoclocks.core.errors import UserError
 from twoclocks.core.theme import themed_svg
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
+from twoclocks.report.collapses import MOST_COLLAPSES, CollapseInfo, collapse_data, draw_collapses
 from twoclocks.report.laws import MOST_POINTS, LawInfo, draw_laws, law_data, law_rows
 from twoclocks.report.phases import MOST_BARS, draw_phases, draw_verdicts
 from twoclocks.report.twins import TwinsChapter
@@ -59,6 +60,24 @@ def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
 
 
 @dataclass(frozen=True)
+class CollapseChapter:
+    """Memorization curves of runs of different sizes, on steps·batch/N."""
+
+    infos: list[CollapseInfo]
+    figure: str
+
+    @property
+    def most(self) -> int:
+        """The most sets of runs that are shown."""
+        return MOST_COLLAPSES
+
+
+def collapse_chapter(runs: Sequence[Run]) -> CollapseChapter | None:
+    infos = collapse_data(runs)
+    return CollapseChapter(infos, themed_svg(draw_collapses(infos), salt="collapses")) if infos else None
+
+
+@dataclass(frozen=True)
 class PhaseChapter:
     """Phases of runs of different sizes."""
 
@@ -97,6 +116,7 @@ class BatchChapter:
 
     infos: list[BatchInfo]
     figure: str
+    refused: list[str]  # sets of runs without a law, each with the reason
 
     @property
     def most(self) -> int:
@@ -105,8 +125,11 @@ class BatchChapter:
 
 
 def batch_chapter(runs: Sequence[Run]) -> BatchChapter | None:
-    infos = [batch_info(law) for law in islice(found_batch_laws(runs), MOST_BATCH_LAWS)]
-    return BatchChapter(infos, themed_svg(draw_batches(infos), salt="batches")) if infos else None
+    found = list(islice(found_batch_laws(runs), MOST_BATCH_LAWS))
+    infos = [batch_info(law) for law in found if isinstance(law, BatchLaw)]
+    refused = [reason for reason in found if isinstance(reason, str)]
+    figure = themed_svg(draw_batches(infos), salt="batches") if infos else ""
+    return BatchChapter(infos, figure, refused) if found else None
 
 
 @dataclass(frozen=True)
@@ -117,3 +140,9 @@ class Together:
     phases: PhaseChapter | None = None
     batches: BatchChapter | None = None
     twins: TwinsChapter | None = None
+    collapses: CollapseChapter | None = None
+
+
+def chapters_together(runs: Sequence[Run], twins: TwinsChapter | None = None) -> Together:
+    """All chapters about these runs together."""
+    return Together(law_chapter(runs), phase_chapter(runs), batch_chapter(runs), twins, collapse_chapter(runs))
