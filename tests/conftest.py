@@ -35,6 +35,15 @@ def tiny_gpt(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
+def tiny_averaged(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """``tiny_gpt`` with averaged weights."""
+    settings = load_settings(
+        "demo-gpt", {**TINY, "model": SMALL_MODEL, "training": {**TINY["training"], "average": 0.9}}
+    )
+    return run(settings, tmp_path_factory.mktemp("runs") / "averaged")
+
+
+@pytest.fixture(scope="session")
 def tiny_unet(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A network with rates of its own at every layer."""
     shared = {section: values for section, values in TINY.items() if section != "rule"}

@@ -17,6 +17,7 @@ from twoclocks.core.yaml_files import parse_yaml
 class Inner(Settings):
     rate: float = setting(0.1, "a rate", above=0)
     kind: Literal["a", "b"] = setting("a")
+    later: int | None = setting(None, added=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,14 @@ def test_round_trip_through_plain_mapping() -> None:
     value = Outer(count=3, marks=(1, 2), inner=Inner(rate=2, kind="b"))
     assert build(Outer, to_mapping(value)) == value
     assert isinstance(value.inner.rate, float)
+
+
+def test_a_setting_that_was_added_later_is_in_the_plain_form_only_if_it_is_used() -> None:
+    before = {"count": 3, "marks": None, "flag": False, "inner": {"rate": 0.1, "kind": "a"}}
+    assert to_mapping(Outer(count=3)) == before
+    assert to_mapping(Outer(count=3), every=True) == {**before, "inner": {**before["inner"], "later": None}}
+    used = Outer(count=3, inner=Inner(later=0))
+    assert to_mapping(used)["inner"]["later"] == 0 and build(Outer, to_mapping(used)) == used
 
 
 @pytest.mark.parametrize(

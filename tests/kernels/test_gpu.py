@@ -78,7 +78,7 @@ def test_replayed_samples_are_the_samples_of_the_current_weights(name: str) -> N
     assert torch.equal(samples(), fresh)  # the second is the graph's first replay
     losses(made, 40, 40)
     replayed = samples()
-    made.sampler = None
+    made.samplers.clear()
     assert torch.equal(samples(), replayed) and not torch.equal(replayed, fresh)
 
 
@@ -96,3 +96,26 @@ def test_a_resumed_fast_run_goes_on_as_if_nothing_happened(name: str) -> None:
         second.loop.generator.manual_seed(derive(0, "training step", number))
         step()
     assert torch.equal(weights(second), weights(whole))
+
+
+@pytest.mark.parametrize("kernels", ["fused", "plain"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_replayed_steps_average_the_weights_of_every_step(name: str, kernels: str) -> None:
+    made, plain = experiment(name, average=0.7, kernels=kernels), experiment(name, kernels=kernels)
+    assert made.average is not None
+    slow, step = weights(made).double(), made.make_step()
+    for number in range(1, 31):
+        made.loop.generator.manual_seed(derive(0, "training step", number))
+        step()
+        keep = min(0.7, (1 + number) / (10 + number))
+        slow = keep * slow + (1 - keep) * weights(made).double()
+    averaged = torch.cat([p.detach().flatten() for p in made.average.network.parameters()])
+    assert int(made.average.updates) == 30
+    assert float((averaged - slow).norm() / slow.norm()) < 1e-6 < float((averaged - weights(made)).norm() / slow.norm())
+    losses(plain, 30, 30)
+    assert torch.equal(weights(made), weights(plain))
+    with torch.no_grad():
+        samples = made.sample(made.average.current()).clone()
+        assert torch.equal(made.sample(made.average.current()), samples)  # the graph's first replay
+        plain.load_weights(made.average.network.state_dict())
+        assert torch.equal(plain.sample(), samples)

@@ -46,7 +46,7 @@ def stopping_at(step: int, by: BaseException | type[BaseException] = KeyboardInt
     return observe
 
 
-@pytest.mark.parametrize("name", ["tiny_dit", "tiny_gpt", "tiny_unet"])
+@pytest.mark.parametrize("name", ["tiny_dit", "tiny_averaged", "tiny_unet"])
 @pytest.mark.parametrize("seconds", [0.0, 30.0])
 def test_a_run_in_many_sittings_is_the_same_run(
     name: str, seconds: float, request: pytest.FixtureRequest, tmp_path: Path
@@ -221,16 +221,20 @@ def test_other_settings_are_named_and_refused(tmp_path: Path, tiny_gpt: Run) -> 
     assert "batch" not in str(caught.value) and contents(tmp_path / "run") == contents(tiny_gpt.path)
 
 
-def test_a_fork_goes_on_beside_the_original_as_if_it_had_always_been_so(tmp_path: Path, tiny_gpt: Run) -> None:
-    shutil.copytree(tiny_gpt.path, tmp_path / "run")
-    longer = of_steps(tiny_gpt.settings, 0, 5, 20, 40, 60, 80)
+@pytest.mark.parametrize("name", ["tiny_gpt", "tiny_averaged"])
+def test_a_fork_goes_on_beside_the_original_as_if_it_had_always_been_so(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    whole: Run = request.getfixturevalue(name)
+    shutil.copytree(whole.path, tmp_path / "run")
+    longer = of_steps(whole.settings, 0, 5, 20, 40, 60, 80)
     direct = run(longer, tmp_path / "direct")
     fork = run(longer, tmp_path / "run", fork=True)
     assert fork.path != tmp_path / "run" and fork.path.parent == tmp_path and fork.path.name.startswith("run-fork-")
     last = "checkpoints/step-000000080.safetensors"
     for name in ("metrics.jsonl", last, "samples/step-000000005.safetensors"):
         assert (fork.path / name).read_bytes() == (direct.path / name).read_bytes()
-    assert fork.manifest["forked_from"]["step"] == 60 and contents(tmp_path / "run") == contents(tiny_gpt.path)
+    assert fork.manifest["forked_from"]["step"] == 60 and contents(tmp_path / "run") == contents(whole.path)
     assert all(findings.intact for findings in verify_tree(tmp_path))
     assert run(longer, tmp_path / "run", fork=True).path == fork.path  # found again, finished
     with pytest.raises(UserError, match="leaves nothing to train"):

@@ -82,12 +82,14 @@ def test_stored_samples_are_what_the_metrics_were_computed_from(tiny_gpt: Run) -
     assert outcome.valid.tolist() == tiny_gpt.settings.rule.is_valid(decoded.symbols).tolist()
 
 
-def test_no_metric_can_have_a_column_that_a_run_writes_itself(tiny_dit: Run) -> None:
-    lines = (tiny_dit.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+def test_no_metric_can_have_a_column_that_a_run_writes_itself(tiny_dit: Run, tiny_averaged: Run) -> None:
+    runs = tiny_dit, tiny_averaged
+    lines = [line for one in runs for line in (one.path / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     written = {key for line in lines for key in json.loads(line)}
     of_metrics = {column.name for column in tiny_dit.evaluator.columns()}
     own = {key for key in written if not {key, key.removesuffix("_hits"), key.removesuffix("_trials")} & of_metrics}
     assert {"step", "loss", "trials", "loss_train", "samples", "weights", "link"} <= own
+    assert {"averaged_sample_accuracy_hits", "averaged_group_accuracy_trials"} <= own
     assert [name for name in {*own, *KINDS} if name_problem(name, {}) is None] == []
 
 

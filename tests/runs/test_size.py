@@ -20,7 +20,7 @@ from twoclocks.store import verify_tree
 from twoclocks.training.schedule import log_spaced, thinned
 
 
-@pytest.mark.parametrize("kind", ["tiny_dit", "tiny_gpt"])
+@pytest.mark.parametrize("kind", ["tiny_dit", "tiny_averaged"])
 def test_the_estimate_is_what_weights_take(kind: str, request: pytest.FixtureRequest) -> None:
     done: Run = request.getfixturevalue(kind)
     stored = [done.directory.artifacts["weights"].path(step).stat().st_size for step in done.settings.weight_steps]

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from twoclocks.core.config import flat, machine_settings, to_mapping
 from twoclocks.runs.settings import RunSettings
 
-# What may differ between the runs of one law: their size, seeds and length, and how fast they were computed.
+# What may differ between the runs of one law: their size, seeds and length, how fast they were computed, and whether
+# averaged weights were evaluated too.
 VARIES_IN_A_LAW = machine_settings(RunSettings) | {
-    *("data.n", "data.seed", "data.part", "training.seed", "training.steps", "name", "description"),
+    *("data.n", "data.seed", "data.part", "training.seed", "training.steps", "training.average", "name", "description"),
 }
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

@@ -32,9 +32,9 @@ from twoclocks.store.folders import DERIVED
 
 ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
 MOST_ROWS = 10**7  # of test strings
-# What may differ between twins: data, initial weights, and how fast they were computed.
+# What may differ between twins: data, initial weights, how fast they were computed, and what was evaluated beside.
 DATA = {"data.part", "data.seed"}
-VARIES_BETWEEN_TWINS = DATA | machine_settings(RunSettings) | {"training.seed"}
+VARIES_BETWEEN_TWINS = DATA | machine_settings(RunSettings) | {"training.seed", "training.average"}
 NAMED = 4  # differences that an error lists
 
 

@@ -32,14 +32,17 @@ def setting(
     below: float | None = None,
     registry: Registry[Any] | None = None,
     machine: bool = False,
+    added: bool = False,
 ) -> Any:
     """A dataclass field with its help and its allowed range beside it.
 
     ``machine``: the setting chooses how fast the result is computed, not which result.
+    ``added``: runs were stored before the setting existed. At its default it is left out of the plain form, so that
+    those runs, and all without it, keep their digest.
     """
     limits = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    metadata = {"help": help, "registry": registry, "limits": given, "machine": machine}
+    metadata = {"help": help, "registry": registry, "limits": given, "machine": machine, "added": added}
     return field(default=default, metadata=metadata)
 
 
@@ -171,13 +174,18 @@ def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
     return value
 
 
-def to_mapping(value: Any) -> Any:
-    """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None."""
+def to_mapping(value: Any, every: bool = False) -> Any:
+    """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None.
+
+    ``every``: with the settings that are left out because they were added later and have their defaults.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         result: dict[str, Any] = {}
         for item in fields(value):
             entry = getattr(value, item.name)
-            plain = to_mapping(entry)
+            if item.metadata.get("added") and entry == item.default and not every:
+                continue
+            plain = to_mapping(entry, every)
             if item.metadata.get("registry") is not None and entry is not None:
                 plain = {"name": item.metadata["registry"].name_of(entry), **plain}
             result[item.name] = plain

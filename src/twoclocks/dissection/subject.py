@@ -153,6 +153,7 @@ class RunSubject(Subject):
     @cached_property
     def experiment(self) -> Experiment:
         training = to_mapping(self.settings.training) | {"device": self.device, "precision": self.precision}
+        training["average"] = 0.0  # the stored weights are the raw ones
         experiment = Experiment(replace(self.settings, training=TrainingSettings(**training)))
         experiment.network.eval()
         self.pool = experiment.pool

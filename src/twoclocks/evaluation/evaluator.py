@@ -5,7 +5,7 @@ Evaluation sees samples, never models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from twoclocks.core.counts import TRIALS, hits_key, trials_key, values_of
@@ -13,7 +13,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.lazy import torch
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.copies import Copies
-from twoclocks.evaluation.metric import Column, Value, columns_by_metric, metrics_of
+from twoclocks.evaluation.metric import Column, Metric, Value, columns_by_metric, metrics_of
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
@@ -71,11 +71,14 @@ class Evaluator:
         """Every column with its value, proportions as floats, and the number of samples as ``trials``."""
         return values_of(self.row(decoded))
 
-    def row(self, decoded: Decoded) -> dict[str, float]:
-        """The numbers as a run stores them: of proportions the integer hits and trials (``twoclocks.core.counts``)."""
+    def row(self, decoded: Decoded, only: Collection[str] | None = None) -> dict[str, float]:
+        """The numbers as a run stores them: of proportions the integer hits and trials (``twoclocks.core.counts``).
+
+        ``only``: names of the metrics to compute; None: all.
+        """
         samples = self.checked(decoded)
         row: dict[str, Tensor | int] = {TRIALS: len(samples)}
-        for metric, columns in self.described:
+        for metric, columns in self.chosen(only):
             values = metric(samples)
             if unknown := sorted(values.keys() - {column.name for column in columns}):
                 fix = "describe it in columns(), or return only columns that are described there"
@@ -84,9 +87,13 @@ class Evaluator:
                 row |= stored_form(name, value)
         return fetched(row)
 
-    def columns(self) -> list[Column]:
-        """Meaning and chance levels of every column that ``__call__`` returns, besides ``trials``."""
-        return [column for _, columns in self.described for column in columns]
+    def columns(self, only: Collection[str] | None = None) -> list[Column]:
+        """Meaning and chance levels of every column that ``row`` returns, besides ``trials``."""
+        return [column for _, columns in self.chosen(only) for column in columns]
+
+    def chosen(self, only: Collection[str] | None) -> list[tuple[Metric, list[Column]]]:
+        """The metrics of these names with their columns; None: all."""
+        return [(metric, columns) for metric, columns in self.described if only is None or metric.name in only]
 
 
 def stored_form(name: str, value: Value) -> dict[str, Tensor | int]:

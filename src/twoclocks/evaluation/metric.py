@@ -20,6 +20,7 @@ Direction = Literal["higher is better", "lower is better", "higher is copying", 
 # Keys of stored rows that a run writes itself: its step and losses, SHA-256 of artifacts, the link to earlier rows.
 RUN_COLUMNS = frozenset({"step", "loss", TRIALS, "samples", "weights", "link"})
 LOSSES = "loss_"  # how the names of the losses begin
+AVERAGED = "averaged_"  # how the names of columns begin that are metrics of the averaged weights (training.average)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ def name_problem(name: str, taken: Mapping[str, str]) -> str | None:
     """Why a metric's column cannot have this name, or None; ``taken`` has the metric of each column that exists."""
     if not name:
         return "has no name"
-    if name in RUN_COLUMNS or name.startswith(LOSSES):
+    if name in RUN_COLUMNS or name.startswith((LOSSES, AVERAGED)):
         return "has a name that every run uses for its own values"
     if name.endswith((HITS_SUFFIX, TRIALS_SUFFIX)):
         return "has the ending of stored counts"

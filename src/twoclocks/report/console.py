@@ -18,6 +18,7 @@ from rich.text import Text
 from twoclocks.core.text import encodable, visible
 
 if TYPE_CHECKING:  # tables need no torch
+    from twoclocks.runs.columns import Weights
     from twoclocks.runs.load import Run
     from twoclocks.runs.session import Observer, Progress
     from twoclocks.runs.settings import RunSettings
@@ -147,9 +148,11 @@ def show_clocks(runs: Sequence[Run]) -> None:
     for heading in ("run", "model", "τ_rule", "τ_mem", "innovation window", "copy chance"):
         table.add_column(cell(heading), overflow="fold")
     for run in runs:
-        clocks, chance = run.clocks(), f"{run.copy_chance:.2g}"
-        row = run.label, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance
-        table.add_row(*map(cell, row))
+        kinds: tuple[tuple[str, Weights], ...] = ((run.label, "raw"), (f"{run.label}, averaged weights", "averaged"))
+        for label, weights in kinds[: 1 + run.has_averages]:
+            clocks, chance = run.clocks(weights=weights), f"{run.copy_chance:.2g}"
+            row = label, run.title, str(clocks.rule), str(clocks.memory), str(clocks), chance
+            table.add_row(*map(cell, row))
     wide_console().print(table)
 
 

@@ -15,7 +15,7 @@ from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
-from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN
+from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN, averaged
 from twoclocks.runs.load import Columns, Run
 
 LETTER = 0.017  # width of a character of a milestone's label, relative to the axis
@@ -24,6 +24,7 @@ LEGEND = {"fontsize": 8, "handlelength": 2.2, "columnspacing": 1.4, "borderaxesp
 
 Dash: TypeAlias = str | tuple[int, tuple[int, ...]]  # as matplotlib wants it
 PART_DASHES: tuple[Dash, ...] = ("-.", (0, (1, 1)), (0, (6, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)))
+AVERAGED_DASH: Dash = (0, (3, 1))
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def curves_data(run: Run) -> CurvesInfo:
     if (columns[loosest] > 0).any():
         proportions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
     proportions += part_curves(run, columns)
+    proportions += averaged_curves(columns)
     chance_valid, chance_copy = run.metric(SampleAccuracy.name), run.metric(SampleMemorization.name)
     chances = (
         Level(f"validity by chance {chance_valid.chance_cube:.2g}", "rule", chance_valid.chance_cube or 0.0),
@@ -149,6 +151,16 @@ def part_curves(run: Run, columns: Columns) -> list[Curve]:
     return [
         Curve(f"valid {pieces_named(kind)}", "rule", columns[PartAccuracy.column(kind)], dash, width=1.1)
         for kind, dash in named
+    ]
+
+
+def averaged_curves(columns: Columns) -> list[Curve]:
+    """Thin curves of the averaged weights, where they were evaluated."""
+    shown = {SampleAccuracy.name: ("valid", "rule"), SampleMemorization.name: ("copies", "memory")}
+    return [
+        Curve(f"{label}, averaged weights", colour, columns[averaged(name)], AVERAGED_DASH, width=1.1)
+        for name, (label, colour) in shown.items()
+        if averaged(name) in columns
     ]
 
 

@@ -108,14 +108,14 @@ def without_run(row: dict[str, str]) -> dict[str, str]:
 
 def metric_rows(run: Run) -> list[MetricRow]:
     """The value of every metric at the last evaluation, with its chance levels."""
-    last = {name: values[-1] for name, values in run.metrics().items()}
+    last = {name: float(values[-1]) for name, values in run.metrics().items()}
 
     def text(value: float | None) -> str:
         return "" if value is None or value != value else f"{value:.3g}"
 
     rows = []
     for entry in run.manifest["metrics"]:
-        value = text(float(last[entry["name"]]))
+        value = text(last.get(entry["name"]))  # a run that was continued may lack the values of new columns
         chances = text(entry["chance_rule"]), text(entry["chance_cube"])
         rows.append(MetricRow(entry["name"], entry["about"], entry["direction"], value, *chances))
     return rows

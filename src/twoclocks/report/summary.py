@@ -28,6 +28,7 @@ def summarise(run: Run, controls: bool = False) -> dict[str, Any]:
         **({"unproven_end": run.unproven_end} if run.unproven_end else {}),
         "n": settings["data"]["n"],
         **run.clocks().as_json(),
+        **({"averaged": run.clocks(weights="averaged").as_json()} if run.has_averages else {}),
         "copy_chance": run.copy_chance,
         "validity_chance": run.derived["validity_chance"],
         "last": {name: plain_number(float(values[-1])) for name, values in columns.items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -20,9 +21,18 @@ from twoclocks.data.sets import holdout_set, loss_splits, training_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
-from twoclocks.runs.columns import LOSS, LOSS_GAP_ERROR, STEP, loss_column
+from twoclocks.runs.columns import (
+    AVERAGED_METRICS,
+    LOSS,
+    LOSS_GAP_ERROR,
+    STEP,
+    averaged_columns,
+    averaged_row,
+    loss_column,
+)
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
+from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
 from twoclocks.training.loop import LoopState, check_finite, make_step, train
 from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
@@ -56,11 +66,16 @@ class Experiment:
         holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
         self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation, holdout)
         self.network = self.build_network()
+        self.average = None
+        averaged = copy.deepcopy(self.network) if settings.training.average else None
         self.objective = use_kernels(self.network, settings.objective, settings.training)
+        if averaged is not None:
+            use_kernels(averaged, settings.objective, settings.training)
+            self.average = Average(self.network, averaged, settings.training.average)
         self.optimizer = make_optimizer(self.network, settings.training)
         self.pool = self.make_pool()
         self.loop = LoopState(self.device)
-        self.sampler: Captured[Tensor] | None = None
+        self.samplers: dict[Network, Captured[Tensor]] = {}  # on the GPU, by the network whose weights they read
         self.noise = sampling_noise(settings).to(self.device)
 
     def build_network(self) -> Network:
@@ -118,25 +133,27 @@ class Experiment:
             on_step,
             self.loop,
             self.pool,
+            self.average,
         )
 
     def make_step(self) -> Step:
         """A function that makes one update of this run's network, as training does."""
         data = self.encode(self.train_rows)
         parts = self.network, self.optimizer, self.objective, data, self.settings.training, self.loop, self.pool
-        return make_step(*parts)
+        return make_step(*parts, self.average)
 
-    def sample(self) -> Tensor:
-        """Encoded samples from the noise of this run, which is the same at every evaluation."""
-        if self.sampler is not None:
-            return self.sampler()
+    def sample(self, network: Network | None = None) -> Tensor:
+        """Encoded samples from the noise of this run, which is the same at every evaluation and for every network."""
+        network = network if network is not None else self.network
+        if network in self.samplers:
+            return self.samplers[network]()
         if self.pool.size > 1:
-            share = partial(sample, self.objective, self.pool.guarded(self.network))
+            share = partial(sample, self.objective, self.pool.guarded(network))
             return torch.cat(self.pool.map(share, self.noise.split(SHARE)))
-        work = partial(sample, self.objective, self.network, self.noise)
+        work = partial(sample, self.objective, network, self.noise)
         samples = work()
         if self.settings.training.captures:  # everything that is allocated at the first use exists now
-            self.sampler = Captured(work)
+            self.samplers[network] = Captured(work)
         return samples
 
     @torch.no_grad()
@@ -145,6 +162,9 @@ class Experiment:
         decoded = self.encoding.decode(self.rule, self.sample())
         row: dict[str, float] = {STEP: step, LOSS: loss, **self.evaluator.row(decoded)}
         row |= self.losses()
+        if self.average is not None:
+            averaged = self.encoding.decode(self.rule, self.sample(self.average.current()))
+            row |= averaged_row(self.evaluator.row(averaged, AVERAGED_METRICS))
         artifacts = {"samples": self.stored_samples(decoded)}
         if step in self.settings.weight_steps:
             artifacts["weights"] = self.weights()
@@ -193,18 +213,20 @@ class Experiment:
             self.network.fused.weights_changed()
 
     def state(self) -> dict[str, Tensor]:
-        """Weights, optimizer moments and loop under flat names: all that a run needs to continue but its settings."""
+        """Weights, their average, optimizer moments and loop under flat names: all that a run needs to continue."""
         check_finite(self.network, self.loop)
         tensors = {f"network.{name}": value for name, value in self.weights().items()}
         names = names_in_order(self.network, self.optimizer)
         for index, moments in self.optimizer.state_dict()["state"].items():
             for key, value in moments.items():
                 tensors[f"optimizer.{names[index]}.{key}"] = value.detach().cpu()
+        if self.average is not None:
+            tensors |= {f"average.{name}": value for name, value in self.average.tensors().items()}
         return {**tensors, **{f"loop.{name}": value for name, value in self.loop.tensors().items()}}
 
     def load_state(self, step: int, evaluated: int, tensors: Mapping[str, Tensor]) -> None:
         """Restore what ``state`` returned after ``step`` updates; ``evaluated`` is the step of the last evaluation."""
-        parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "loop": {}}
+        parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "average": {}, "loop": {}}
         for name, value in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = value
@@ -216,6 +238,8 @@ class Experiment:
         groups = self.optimizer.state_dict()["param_groups"]
         state = {index: values for index, values in moments.items() if values}  # before the first update there is none
         self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        if self.average is not None:
+            self.average.load(parts["average"])
         self.loop.load(step, evaluated, parts["loop"])
 
     def environment(self) -> dict[str, Any]:
@@ -237,4 +261,7 @@ class Experiment:
 
     def described_columns(self) -> list[dict[str, Any]]:
         """Meaning and chance levels of the metrics' columns, as the manifest holds them."""
-        return [asdict(column) for column in self.evaluator.columns()]
+        columns = self.evaluator.columns()
+        if self.average is not None:
+            columns += averaged_columns(self.evaluator.columns(AVERAGED_METRICS))
+        return [asdict(column) for column in columns]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
 
 from twoclocks.clocks.series import SeriesColumns
-from twoclocks.evaluation.pieces import PartAccuracy
+from twoclocks.core.counts import TRIALS, Row
+from twoclocks.evaluation.metric import AVERAGED, Column
+from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization
 from twoclocks.evaluation.quantization import Invalid
 from twoclocks.evaluation.whole_samples import HoldoutMemorization, SampleAccuracy, SampleMemorization, ValidNew
 
@@ -33,14 +37,38 @@ def counts_samples(name: str) -> bool:
     return name in WHOLE_SAMPLES or name.startswith(f"{Invalid.name}_")
 
 
-def clock_columns(part_kinds: Iterable[str]) -> SeriesColumns:
-    """The columns from which the clocks of a run are read; ``part_kinds`` are the kinds of pieces of its rule."""
+Weights = Literal["raw", "averaged"]  # as training left them, or their moving average (training.average)
+# What is also computed from samples of the averaged weights: what the clocks are read from, and its controls.
+AVERAGED_METRICS = frozenset({*WHOLE_SAMPLES, PartAccuracy.name, PartMemorization.name})
+
+
+def averaged(name: str) -> str:
+    """The column of the averaged weights that stands beside one of the raw weights."""
+    return f"{AVERAGED}{name}"
+
+
+def averaged_row(row: Row) -> dict[str, float]:
+    """What an evaluation of averaged weights adds to the row of its step; the number of samples is the same."""
+    return {averaged(key): value for key, value in row.items() if key != TRIALS}
+
+
+def averaged_columns(columns: Iterable[Column]) -> list[Column]:
+    """Meaning and chance levels of the columns of the averaged weights."""
+    return [replace(one, name=averaged(one.name), about=f"averaged weights: {one.about}") for one in columns]
+
+
+def clock_columns(part_kinds: Iterable[str], weights: Weights = "raw") -> SeriesColumns:
+    """The columns from which the clocks of a run are read; ``part_kinds`` are the kinds of pieces of its rule.
+
+    Losses of averaged weights are not computed: their clocks have no gap.
+    """
+    name = averaged if weights == "averaged" else str
     return SeriesColumns(
-        copied=SampleMemorization.name,
-        valid=SampleAccuracy.name,
-        train_loss=LOSS_TRAIN,
-        held_out_loss=LOSS_HELD_OUT,
-        gap_error=LOSS_GAP_ERROR,
+        copied=name(SampleMemorization.name),
+        valid=name(SampleAccuracy.name),
+        train_loss=name(LOSS_TRAIN),
+        held_out_loss=name(LOSS_HELD_OUT),
+        gap_error=name(LOSS_GAP_ERROR),
         step=STEP,
-        parts={kind: PartAccuracy.column(kind) for kind in part_kinds},
+        parts={kind: name(PartAccuracy.column(kind)) for kind in part_kinds},
     )

@@ -12,6 +12,7 @@ from twoclocks.clocks.series import Series
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
 from twoclocks.evaluation.metric import Column
+from twoclocks.runs.columns import Weights
 from twoclocks.runs.load import Run, RunReading
 from twoclocks.runs.settings import RunSettings
 
@@ -65,11 +66,11 @@ class RunDigest(Run):
     def metric(self, name: str) -> Column:
         return Run(self.path).metric(name)
 
-    def series(self) -> Series:
-        return self.digest.series
+    def series(self, weights: Weights = "raw") -> Series:
+        return self.digest.series if weights == "raw" else Run(self.path).series(weights)
 
-    def clocks(self, changes: bool = True) -> Clocks:
-        return Run(self.path).clocks() if changes else self.digest.clocks
+    def clocks(self, changes: bool = True, weights: Weights = "raw") -> Clocks:
+        return Run(self.path).clocks(changes, weights) if changes or weights != "raw" else self.digest.clocks
 
 
 def digest_run(run: Run) -> RunDigest:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,14 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.cached import cached
 from twoclocks.core.config import build
 from twoclocks.core.counts import hits_key, hits_of, is_stored, values_of
-from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.core.plugins import missing_imports, needs_imports
 from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import holdout_set, training_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.metric import Column
 from twoclocks.evaluation.samples import Outcome
-from twoclocks.runs.columns import clock_columns, counts_samples
+from twoclocks.runs.columns import Weights, clock_columns, counts_samples
 from twoclocks.store.checksums import DamagedError, Kinds, require
 from twoclocks.store.run_directory import RunDirectory, Snapshot
 
@@ -164,10 +164,29 @@ class Run:
             raise UnknownNameError("metric", name, known)
         return Column(**known[name])
 
-    def series(self) -> Series:
-        """The counts from which the clocks are read."""
+    def series(self, weights: Weights = "raw") -> Series:
+        """The counts from which the clocks are read; of averaged weights, at the evaluations that have them."""
+        columns = clock_columns(self.derived["part_kinds"], weights)
         with self.evaluations():
-            return Series.from_rows(self.rows(), clock_columns(self.derived["part_kinds"]))
+            rows = self.rows()
+            if weights != "raw":
+                self.check_weights(weights)
+                rows = [row for row in rows if is_stored(row, columns.valid)]
+            return Series.from_rows(rows, columns)
+
+    @property
+    def has_averages(self) -> bool:
+        """Whether averaged weights were evaluated beside the raw ones (``training.average``)."""
+        column = clock_columns((), "averaged").valid
+        asked = bool(self.stored_settings["training"].get("average"))  # most runs need not be read for this
+        return asked and any(is_stored(row, column) for row in self.rows())
+
+    def check_weights(self, weights: str) -> None:
+        if weights not in get_args(Weights):
+            raise SettingError("weights", weights, f"use one of {', '.join(get_args(Weights))}")
+        if weights == "averaged" and not self.has_averages:
+            fix = "use raw, or train with training.average, for example 0.999"
+            raise SettingError("weights", weights, f"{self.path} has no evaluation of averaged weights; {fix}")
 
     @contextmanager
     def evaluations(self) -> Iterator[None]:
@@ -180,10 +199,13 @@ class Run:
             problem = f"its rows are no evaluations ({type(error).__name__}: {error})"
             raise DamagedError(f"{self.directory.journal.path}: {problem}; restore the file") from None
 
-    def clocks(self, changes: bool = True) -> Clocks:
-        """The onsets by the run's own settings; change points cost time and may be left out."""
+    def clocks(self, changes: bool = True, weights: Weights = "raw") -> Clocks:
+        """The onsets by the run's own settings; change points cost time and may be left out.
+
+        ``weights``: ``"averaged"`` for those of the moving average of the weights (``training.average``).
+        """
         clocks = build(ClockSettings, self.stored_settings.get("clocks", {}), "clocks")
-        return clocks.read(self.series(), self.copy_chance, changes)
+        return clocks.read(self.series(weights), self.copy_chance, changes)
 
     @property
     def copy_chance(self) -> float:
@@ -229,11 +251,11 @@ class RunReading(Run):
     def metrics(self) -> Columns:
         return self._columns
 
-    def series(self) -> Series:
-        return self._series
+    def series(self, weights: Weights = "raw") -> Series:
+        return self._series if weights == "raw" else super().series(weights)
 
-    def clocks(self, changes: bool = True) -> Clocks:
-        return self._clocks
+    def clocks(self, changes: bool = True, weights: Weights = "raw") -> Clocks:
+        return self._clocks if weights == "raw" else super().clocks(changes, weights)
 
 
 def load_run(path: Path | str) -> Run:

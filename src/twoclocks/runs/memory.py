@@ -31,12 +31,12 @@ class TooLargeError(SettingError):
 
 
 def memory_needs(settings: RunSettings) -> list[Need]:
-    """Lower bounds: weights, gradients and Adam's moments; what a backward pass keeps; samples; data; tables."""
+    """Lower bounds: weights, average, gradients, Adam's moments; what a backward pass keeps; samples; data; tables."""
     assert settings.encoding is not None
     rule, training, evaluation = settings.rule, settings.training, settings.evaluation
     entries, shape = math.prod(rule.shape), settings.encoding.shape(rule)
     row = entries * INTEGER + math.prod(shape) * REAL  # of a sample, as symbols and encoded
-    copies = 2 if training.optimizer == "sgd" else 4
+    copies = (2 if training.optimizer == "sgd" else 4) + (training.average > 0)
     weights = copies * weight_bytes(settings.model, shape, rule.symbols)
     kept = settings.model.activations(shape, rule.symbols) * REAL
     score = settings.encoding.score_bytes(rule)

@@ -30,7 +30,8 @@ def size_of(settings: RunSettings) -> Size:
     entry = 1 if settings.rule.symbols <= 256 else 4
     sample = math.prod(settings.rule.shape) * entry + 8
     samples = min(settings.evaluation.keep_samples, settings.evaluation.samples) * sample
-    checkpoints = (KEEP + 1) * 3 * weights  # with Adam's two moments
+    copies = 3 + (settings.training.average > 0)  # with Adam's two moments and the average
+    checkpoints = (KEEP + 1) * copies * weights
     return Size(
         weights, stored_weights, checkpoints + stored_weights + len(settings.schedule) * (samples + 2 * ROW_BYTES)
     )

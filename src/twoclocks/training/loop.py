@@ -13,6 +13,7 @@ from twoclocks.core.config import Settings, setting
 from twoclocks.core.seeds import derive
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
+from twoclocks.training.average import Average
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.step import PlainStep, SharedStep, Step, captured
 from twoclocks.training.thread_pool import ThreadPool
@@ -33,6 +34,13 @@ class TrainingSettings(Settings):
     )
     learning_rate: float = setting(1e-4, "constant step size, which a network in μP scales layer by layer", above=0)
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
+    average: float = setting(
+        0.0,
+        "decay per step of an exponential moving average of the weights, evaluated beside the raw ones; 0: none",
+        at_least=0,
+        below=1,
+        added=True,
+    )
     seed: int = setting(0, "seed of initial weights, batches and noise")
     device: str = setting("cpu", "cpu, cuda or cuda:N", machine=True)
     threads: int = setting(0, "CPU threads; 0: as many as the work fills", at_least=0, at_most=256, machine=True)
@@ -94,9 +102,11 @@ def make_step(
     settings: TrainingSettings,
     state: LoopState,
     pool: ThreadPool | None = None,
+    average: Average | None = None,
 ) -> Step:
     """One update, in the fastest form that the settings allow: a CUDA graph, or shared by the threads of a pool."""
-    parts = network, optimizer, objective, data, settings.batch, state.generator, state.loss_sum, settings.distinct
+    drawn = settings.batch, state.generator, state.loss_sum, settings.distinct
+    parts = network, optimizer, objective, data, *drawn, average
     if settings.captures:
         return captured(PlainStep(*parts))
     return SharedStep(*parts, pool=pool) if pool is not None and pool.size > 1 else PlainStep(*parts)
@@ -114,6 +124,7 @@ def train(
     on_step: Callable[[int], None] = lambda step: None,
     state: LoopState | None = None,
     pool: ThreadPool | None = None,
+    average: Average | None = None,
 ) -> None:
     """Train from where ``state`` stands to ``settings.steps``; "step s" means after s updates.
 
@@ -124,7 +135,7 @@ def train(
     """
     state = state if state is not None else LoopState(data.device)
     due = set(schedule)
-    step = make_step(network, optimizer, objective, data, settings, state, pool)
+    step = make_step(network, optimizer, objective, data, settings, state, pool, average)
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:

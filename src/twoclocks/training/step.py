@@ -11,6 +11,7 @@ from torch import Tensor
 
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
+from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
 from twoclocks.training.thread_pool import ThreadPool, replicas
 
@@ -20,7 +21,10 @@ WARM_UP = 2  # updates before the capture: kernels are compiled and moments made
 
 @dataclass(eq=False)
 class PlainStep:
-    """Draw rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``."""
+    """Draw rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``.
+
+    ``average`` follows the weights and has no part in the update.
+    """
 
     network: Network
     optimizer: torch.optim.Optimizer
@@ -30,6 +34,7 @@ class PlainStep:
     generator: torch.Generator
     loss_sum: Tensor
     distinct: bool = False
+    average: Average | None = None
 
     def draw_rows(self) -> Tensor:
         """Which rows this step sees (batch,)."""
@@ -43,8 +48,14 @@ class PlainStep:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         finish_gradients(self.network)
-        self.optimizer.step()
+        self.update()
         self.loss_sum += loss.detach()
+
+    def update(self) -> None:
+        """Change the weights by their gradients."""
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update()
 
 
 @dataclass(eq=False)
@@ -63,7 +74,7 @@ class SharedStep(PlainStep):
         first, *others = (gradients_of(one) for one in self.networks[: len(parts)])
         for gradients in others:
             torch._foreach_add_(first, gradients)
-        self.optimizer.step()
+        self.update()
         self.loss_sum += torch.stack(losses).sum()
 
     def part(self, given: tuple[Network, tuple[Tensor, ...]]) -> Tensor:
@@ -87,7 +98,7 @@ def gradients_of(network: Network) -> list[Tensor]:
 
 
 def captured(step: PlainStep) -> Step:
-    """The step as one CUDA graph; weights, moments and the sum of losses are left as they are."""
+    """The step as one CUDA graph; weights, their average, moments and the sum of losses are left as they are."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side), undone(step):
@@ -103,6 +114,8 @@ def undone(step: PlainStep) -> Iterator[None]:
     optimizer, network = step.optimizer, step.network
     weights = [parameter.detach().clone() for parameter in network.parameters()]
     moments = {id(value): value.clone() for value in tensors_of(optimizer)}
+    averaged = [] if step.average is None else step.average.memory()
+    averaged_before = [value.clone() for value in averaged]
     loss_sum, stream = step.loss_sum.clone(), step.generator.get_state()
     yield
     with torch.no_grad():
@@ -110,6 +123,8 @@ def undone(step: PlainStep) -> Iterator[None]:
             parameter.copy_(before)
         for value in tensors_of(optimizer):
             value.copy_(moments.get(id(value), torch.zeros_like(value)))
+        for value, before in zip(averaged, averaged_before, strict=True):
+            value.copy_(before)
         step.loss_sum.copy_(loss_sum)
     step.generator.set_state(stream)
     optimizer.zero_grad(set_to_none=True)
