@@ -54,6 +54,9 @@ def test_a_run_covers_a_cell_of_the_same_training_and_end(tmp_path: Path) -> Non
     assert made({}, 9_000).covers(cell)  # it went on to the end
     assert made({"training.precision": "float32"}, 9_000).covers(cell)  # computed in another way
     assert not made({}, 1_000).covers(cell)  # too short
+    assert made({"training.average": 0.99}, 9_000).covers(cell)  # with more columns
+    averaged = GPU.cell("p1-gpt-mini", {"data.n": 512, "training.average": 0.99}, {"training.steps": 9_000})
+    assert not made({}, 9_000).covers(averaged)
     assert not made({"training.seed": 1}, 9_000).covers(cell)
     assert not made({"training.batch": 64}, 9_000).covers(cell)
 

@@ -58,6 +58,9 @@ class Record:
         """Whether this run is what a cell asks for: the same training, to the same end or beyond."""
         if self.identity != identity(cell.settings):
             return False
+        average = cell.settings.training.average
+        if average and average != self.run.settings.training.average:
+            return False
         stop = self.run.settings.clocks.stop
         ended_alike = stop == cell.settings.clocks.stop and self.run.status["status"] == "finished"
         return ended_alike or self.last_step >= cell.settings.training.steps

@@ -39,7 +39,7 @@ def identity(settings: RunSettings) -> str:
     """
     mapping = without_labels(to_mapping(settings))
     mapping = {key: value for key, value in mapping.items() if key not in ("evaluation", "clocks")}
-    free = machine_settings(TrainingSettings) | {"steps"}
+    free = machine_settings(TrainingSettings) | {"steps", "average"}  # an average changes nothing in training
     mapping["training"] = {key: value for key, value in mapping["training"].items() if key not in free}
     mapping["noise"] = settings.evaluation.seed
     return hashlib.sha256(json.dumps(mapping, sort_keys=True).encode()).hexdigest()
