@@ -25,12 +25,21 @@ class Outer(Settings):
     marks: tuple[int, ...] | None = setting(None, at_least=0)
     flag: bool = setting(False)
     inner: Inner = setting(Inner())
+    later: int = setting(0, "a setting that an earlier version did not have", added=True)
 
 
 def test_round_trip_through_plain_mapping() -> None:
     value = Outer(count=3, marks=(1, 2), inner=Inner(rate=2, kind="b"))
     assert build(Outer, to_mapping(value)) == value
     assert isinstance(value.inner.rate, float)
+
+
+def test_a_setting_that_was_added_is_stored_only_where_it_is_used() -> None:
+    old, new = Outer(count=3), Outer(count=3, later=2)
+    assert "later" not in to_mapping(old) and to_mapping(old, whole=True)["later"] == 0
+    assert to_mapping(new)["later"] == to_mapping(new, whole=True)["later"] == 2
+    assert build(Outer, to_mapping(old)) == build(Outer, to_mapping(old, whole=True)) == old
+    assert build(Outer, to_mapping(new)) == new
 
 
 @pytest.mark.parametrize(

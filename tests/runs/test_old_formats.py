@@ -44,6 +44,13 @@ def test_a_finished_run_of_format_2_says_what_it_said_when_it_was_written(old: P
     assert all(one.intact for one in verify_tree(old))
 
 
+def test_settings_that_were_added_since_change_no_digest(old: Path) -> None:
+    """Sweeps and campaigns find finished cells by digest: a new setting with its default must leave it as it was."""
+    found = tc.load_run(old / "format-2")
+    assert found.settings.digest() == found.manifest["origin"]
+    assert replace(found.settings, rule=replace(found.settings.rule, scatter_seed=0)).digest() != found.manifest["origin"]
+
+
 def test_a_stopped_run_of_format_2_goes_on_as_the_finished_one_did(old: Path) -> None:
     whole, stopped = tc.load_run(old / "format-2"), tc.load_run(old / "format-2-unfinished")
     before = stopped.metrics()

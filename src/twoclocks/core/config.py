@@ -32,14 +32,17 @@ def setting(
     below: float | None = None,
     registry: Registry[Any] | None = None,
     machine: bool = False,
+    added: bool = False,
 ) -> Any:
     """A dataclass field with its help and its allowed range beside it.
 
-    ``machine``: the setting chooses how fast the result is computed, not which result.
+    ``machine``: the setting chooses how fast the result is computed, not which result. ``added``: earlier versions did
+    not have it and computed what its default gives, so ``to_mapping`` leaves out the default: their runs keep their
+    digests, and the cells of their sweeps their folders.
     """
     limits = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    metadata = {"help": help, "registry": registry, "limits": given, "machine": machine}
+    metadata = {"help": help, "registry": registry, "limits": given, "machine": machine, "added": added}
     return field(default=default, metadata=metadata)
 
 
@@ -171,13 +174,18 @@ def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
     return value
 
 
-def to_mapping(value: Any) -> Any:
-    """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None."""
+def to_mapping(value: Any, whole: bool = False) -> Any:
+    """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None.
+
+    It is what is stored. ``whole`` is for people: settings that were added have their default in it too.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         result: dict[str, Any] = {}
         for item in fields(value):
             entry = getattr(value, item.name)
-            plain = to_mapping(entry)
+            if item.metadata.get("added") and entry == item.default and not whole:
+                continue
+            plain = to_mapping(entry, whole)
             if item.metadata.get("registry") is not None and entry is not None:
                 plain = {"name": item.metadata["registry"].name_of(entry), **plain}
             result[item.name] = plain

@@ -93,7 +93,7 @@ class RunSettings(Settings):
 
     def identity(self) -> dict[str, Any]:
         """All settings but the labels: two runs with the same identity are the same run."""
-        return without_labels(to_mapping(self))
+        return without_labels(to_mapping(self, whole=True))
 
     def digest(self) -> str:
         """SHA-256 of all settings but the labels, the same on every machine."""
