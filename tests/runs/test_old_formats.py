@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import twoclocks as tc
+from twoclocks.core.config import build, merge
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.evaluation import METRICS, Column, Count, Metric, Samples, proportion
-from twoclocks.runs import run
+from twoclocks.runs import RunSettings, run
 from twoclocks.store import verify_tree
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -48,7 +49,9 @@ def test_settings_that_were_added_since_change_no_digest(old: Path) -> None:
     """Sweeps and campaigns find finished cells by digest: a new setting with its default must leave it as it was."""
     found = tc.load_run(old / "format-2")
     assert found.settings.digest() == found.manifest["origin"]
-    assert replace(found.settings, rule=replace(found.settings.rule, scatter_seed=0)).digest() != found.manifest["origin"]
+    for section, change in (("rule", {"scatter_seed": 0}), ("data", {"omit": 1}), ("data", {"part": 1})):
+        other = build(RunSettings, merge(found.manifest["settings"], {section: change}))
+        assert other.digest() != found.manifest["origin"]
 
 
 def test_a_stopped_run_of_format_2_goes_on_as_the_finished_one_did(old: Path) -> None:
