@@ -49,7 +49,7 @@ def test_settings_that_were_added_since_change_no_digest(old: Path) -> None:
     """Sweeps and campaigns find finished cells by digest: a new setting with its default must leave it as it was."""
     found = tc.load_run(old / "format-2")
     assert found.settings.digest() == found.manifest["origin"]
-    for section, change in (("rule", {"scatter_seed": 0}), ("data", {"omit": 1}), ("data", {"part": 1})):
+    for section, change in (("rule", {"scatter_seed": 0}), ("data", {"part": 1})):
         other = build(RunSettings, merge(found.manifest["settings"], {section: change}))
         assert other.digest() != found.manifest["origin"]
 
