@@ -41,7 +41,17 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "threshold one": (["--clocks.rule_threshold", "1"], ["clocks.rule_threshold", "1", "below 1"]),
     "threshold zero": (["--clocks.memory_threshold", "0"], ["clocks.memory_threshold", "0", "above 0"]),
     "too few samples": (["--evaluation.samples", "50"], ["evaluation.samples", "50", "use at least 109"]),
-    "threshold at chance": (["--data.n", "1000"], ["clocks.memory_threshold", "chance 0.24"]),
+    "threshold at chance": (["--data.n", "1000"], ["clocks.memory_threshold", "chance 0.24", "above_chance: true"]),
+    "too many contents omitted": (
+        ["--rule.group", "4", "--data.omit", "7"],
+        ["data.omit: 7", "8 valid contents", "use 0 to 5"],
+    ),
+    "nothing to omit": (["--data.omit", "1", "--rule.group", "24"], ["data.omit: 1", "not independent", "parity"]),
+    "nothing to transpose": (["--data.transposed", "true"], ["data.transposed", "True", "use latin, sudoku"]),
+    "nothing to scatter": (
+        ["--rule.group", "24", "--rule.scatter_seed", "1"],
+        ["rule.scatter_seed: 1", "nothing to scatter", "leave it out"],
+    ),
     "more than the memory": (["--model.width", "400000"], ["memory", "model.width"]),
     "batch beyond reason": (["--training.batch", "1e30"], ["training.batch", "at most"]),
     "threads beyond reason": (["--training.threads", "100000"], ["training.threads", "100000", "at most 256"]),
@@ -52,7 +62,10 @@ BAD_INPUT = {  # what is wrong: (words, what the line must contain)
     "key is a number": (["--data", "{5: 1}"], ["data.5", "unknown"]),
     "schedule ends early": (["--evaluation.steps", "[10, 20]"], ["evaluation.steps", "end with training.steps"]),
     "fewer evaluations than sustain": (["--evaluation.evaluations", "2"], ["evaluation.steps", "sustain = 3"]),
-    "memory threshold near chance": (["--data.n", "400"], ["clocks.memory_threshold", "0.098", "use at least 2404"]),
+    "memory threshold near chance": (
+        ["--data.n", "400"],
+        ["clocks.memory_threshold", "0.098", "use at least 2404", "or clocks.above_chance: true"],
+    ),
     "rule threshold below chance": (
         ["--rule.group", "24", "--clocks.rule_threshold", "0.3"],
         ["clocks.rule_threshold", "0.3", "chance 0.5"],

@@ -158,11 +158,31 @@ def test_settings_refuse_what_cannot_be_resolved() -> None:
     ClockSettings().check_samples(
         need, looks=80, validity=1.0
     )  # everything is valid: there is no rule threshold to check
-    with pytest.raises(SettingError, match="from chance"):
+    with pytest.raises(SettingError, match=r"from chance .* use at least \d+, or clocks\.above_chance: true"):
         ClockSettings().check_samples(200, looks=10, copies=0.09)
-    with pytest.raises(SettingError, match="chance"):
+    with pytest.raises(SettingError, match=r"chance 0\.2; use clocks\.above_chance: true, a higher threshold"):
         ClockSettings(memory_threshold=0.1).memory_levels(chance=0.2)
+    with pytest.raises(SettingError, match=r"chance 0\.95; use a higher threshold"):  # above_chance leaves no room
+        ClockSettings(memory_threshold=0.1).memory_levels(chance=0.95)
+    with pytest.raises(SettingError, match=r"chance 0\.95; use a lower threshold"):
+        ClockSettings(memory_threshold=0.1, above_chance=True).memory_levels(chance=0.95)
     assert ClockSettings(memory_threshold=0.1, above_chance=True).memory_levels(0.2).nominal == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("n", [32_768, 131_072])
+def test_pairs_with_many_training_samples_have_clocks_above_chance(n: int) -> None:
+    """Parity of 36 bits in pairs has 2^18 samples: beyond 26,214 rows a tenth of the true samples are copies."""
+    change = {"rule.group": 2, "data.n": n}
+    with pytest.raises(SettingError, match=r"clocks\.memory_threshold: 0\.1 .*use clocks\.above_chance: true"):
+        tc.load_settings("p1-dit-mini", change)
+    made = tc.load_settings("p1-dit-mini", {**change, "clocks.above_chance": True})
+    chance, trials = made.rule.copy_chance(n), made.evaluation.samples
+    assert chance == n / 2**18
+    valid = [0, trials, trials, trials, trials, trials]
+    for late, status in ((chance, "right-censored"), (chance + 0.25, "observed")):
+        copied = [0, *[round(chance * trials)] * 2, *[round(late * trials)] * 3]
+        found = made.clocks.read(Series(STEPS, [trials] * 6, copied, valid), chance)
+        assert found.memory.status == status and found.rule.status == "observed"
 
 
 def test_public_names() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from scipy.stats import chisquare
 
 import twoclocks as tc
 from twoclocks.core.errors import SettingError
-from twoclocks.data import cube_set, held_out, holdout_set, training_set
-from twoclocks.rules import Parity, Sudoku
+from twoclocks.data import DataSettings, cube_set, held_out, holdout_set, training_set
+from twoclocks.rules import CyclicLatin, CyclicSudoku, Latin, Parity, RowLatin, Rule, Sudoku
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,42 @@ def test_holdout_sets_are_as_large_as_the_training_set_and_apart_from_it_and_fro
     drawn = [holdout_set(large, train, seed=1), holdout_set(large, train, seed=2), held_out(large, train, 50, seed=1)]
     assert len({tuple(row) for rows in drawn if rows is not None for row in rows.tolist()}) == 150
     assert torch.equal(drawn[0], holdout_set(large, train, seed=1))
+
+
+@pytest.mark.parametrize("rule", [Latin(side=4), CyclicLatin(side=5), Sudoku(), CyclicSudoku()], ids=str)
+def test_a_transposed_set_is_the_transpose_of_the_set_of_the_transposed_rule(rule: Rule) -> None:
+    """A Latin square is transposed to a Latin square; blocks of 2×3 become blocks of 3×2."""
+    other = rule.transposed()
+    assert other is not None and other.transposed() == rule and other.count() == rule.count()
+    plain = training_set(rule, 60, seed=3, part=1)
+    turned = training_set(other, 60, seed=3, part=1, transposed=True)
+    assert torch.equal(turned, plain.transpose(1, 2)) and turned.is_contiguous()
+    assert bool(other.is_valid(turned).all()) and not torch.equal(turned, training_set(other, 60, seed=3, part=1))
+    assert torch.equal(DataSettings(n=60, seed=3, part=1, transposed=True).training_set(other), turned)
+    swapped = other.parts_valid(turned)["column"], rule.parts_valid(plain)["row"]
+    assert torch.equal(*swapped)
+
+
+def test_blocks_that_are_not_square_turn() -> None:
+    rule = Sudoku(block_rows=2, block_cols=3)
+    assert rule.transposed() == Sudoku(block_rows=3, block_cols=2)
+    assert not bool(rule.is_valid(training_set(rule, 50).transpose(1, 2)).all())
+    assert bool(rule.is_valid(training_set(rule, 50, transposed=True)).all())
+
+
+@pytest.mark.parametrize("rule", [Parity(length=9, group=3), RowLatin(side=4)], ids=str)
+def test_rules_that_change_when_transposed_are_refused(rule: Rule) -> None:
+    with pytest.raises(SettingError, match=r"transposed: True is not allowed; .*use latin, sudoku"):
+        training_set(rule, 4, transposed=True)
+
+
+def test_sets_of_part_1_are_disjoint_over_sizes_that_double() -> None:
+    """Part 1 of size n are the rows n to 2n of one stream; sets of part 0 are nested instead."""
+    rule = Parity(length=36, group=3)
+    sizes = (64, 128, 256, 1024)
+    rows = [tuple(row) for n in sizes for row in training_set(rule, n, seed=1, part=1).tolist()]
+    assert len(set(rows)) == len(rows) == sum(sizes)
+    nested = [{tuple(row) for row in training_set(rule, n, seed=1).tolist()} for n in sizes]
+    assert all(small < large for small, large in itertools.pairwise(nested))
+    close = [{tuple(row) for row in training_set(rule, n, seed=1, part=1).tolist()} for n in (64, 100)]
+    assert len(close[0] & close[1]) == 28  # rows 100 to 127 are in both: less than a factor of two apart

@@ -205,6 +205,17 @@ def test_parity_is_chance_to_orders_below_the_group_and_plain_to_the_group() -> 
     assert found["3-gram, as long as a group"].validity == 1
 
 
+def test_scattered_groups_are_chance_to_every_order_up_to_the_group() -> None:
+    rule = Parity(length=24, group=4, scatter_seed=1)  # chance 2^-6
+    train = rule.sample(30_000, seed=1)
+    found = controls_of(rule, train, samples=4000, seed=2)
+    assert len(found) == 5
+    for control in found:
+        assert control.validity == pytest.approx(2**-6, abs=4 * math.sqrt(2**-6 / 4000)), control.name
+    places = rule.parts(torch.arange(24)[None])["group"].flatten()
+    assert ngram_control(Parity(length=24, group=4), train[:, places], 4, 500, seed=2).validity == 1  # put in order
+
+
 def test_trigrams_of_parity_are_valid_and_new() -> None:
     rule = Parity(length=36, group=3)
     found = ngram_control(rule, training_set(rule, 512), 3, 2048, seed=0)

@@ -31,6 +31,11 @@ def test_every_metric_keeps_the_contract(name: str, rule: Rule, n: int) -> None:
     check_metric(METRICS.get(name), rule, n)
 
 
+@pytest.mark.parametrize("name", METRICS.names())
+def test_every_metric_keeps_the_contract_where_contents_are_omitted(name: str) -> None:
+    check_metric(METRICS.get(name), Parity(length=12, group=3), 60, omit=1)
+
+
 class Ones(Metric):
     """The share of ones at the first entry: a metric that somebody else might write."""
 

@@ -16,7 +16,7 @@ from twoclocks.runs import columns
 ROOT = Path(__file__).parents[2]
 OWNERS = (ROOT / "src" / "twoclocks" / "evaluation", ROOT / "src" / "twoclocks" / "runs" / "columns.py")
 # Pieces of names that are put together, such as f"{kind}_accuracy" or name.endswith("_accuracy").
-PATTERN = re.compile(r"_(accuracy|memorization|entropy)$|^(invalid|loss)_$|^nearest_distance")
+PATTERN = re.compile(r"_(accuracy|memorization|omitted|entropy)$|^(invalid|loss)_$|^nearest_distance")
 
 
 def names() -> set[str]:

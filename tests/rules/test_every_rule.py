@@ -17,6 +17,7 @@ from twoclocks.testing import check_rule
 
 SMALL: dict[str, dict[str, Any]] = {  # sizes at which everything can be listed
     "parity": {"length": 8, "group": 4},
+    "code_book": {"length": 8, "group": 4, "seed": 1},
     "text": {"length": 1024},
     "exact_k": {"length": 9, "k": 3},
     "row_k": {"side": 3, "k": 2},
@@ -91,6 +92,9 @@ def test_a_smaller_set_begins_a_larger_one_for_every_rule(name: str, settings: d
 
 
 IMPOSSIBLE = [
+    ("code_book", {"length": 42, "group": 21}, r"rule\.group: 21 is not allowed; .*at most 20"),
+    ("code_book", {"length": 10, "group": 4}, r"rule\.group: 4 .*must divide length = 10; use one of \[1, 2, 5, 10\]"),
+    ("parity", {"length": 8, "group": 4, "scatter_seed": "x"}, r"rule\.scatter_seed: 'x' .*an integer"),
     ("exact_k", {"length": 4, "k": 5}, r"rule\.k: 5 is not allowed; .*length = 4 bits; use 0 to 4"),
     ("exact_k", {"length": 0, "k": 0}, r"rule\.length: 0 .*at least 1"),
     ("exact_k", {"length": 4, "k": -1}, r"rule\.k: -1 .*at least 0"),

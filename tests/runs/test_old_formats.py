@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import twoclocks as tc
+from twoclocks.core.config import build, merge
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.evaluation import METRICS, Column, Count, Metric, Samples, proportion
-from twoclocks.runs import run
+from twoclocks.runs import RunSettings, run
 from twoclocks.store import verify_tree
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -42,6 +43,15 @@ def test_a_finished_run_of_format_2_says_what_it_said_when_it_was_written(old: P
     decoded, outcome = found.samples(600)
     assert len(decoded.symbols) == 32 and int(outcome.valid.sum()) > 25
     assert all(one.intact for one in verify_tree(old))
+
+
+def test_settings_that_were_added_since_change_no_digest(old: Path) -> None:
+    """Sweeps and campaigns find finished cells by digest: a new setting with its default must leave it as it was."""
+    found = tc.load_run(old / "format-2")
+    assert found.settings.digest() == found.manifest["origin"]
+    for section, change in (("rule", {"scatter_seed": 0}), ("data", {"part": 1})):
+        other = build(RunSettings, merge(found.manifest["settings"], {section: change}))
+        assert other.digest() != found.manifest["origin"]
 
 
 def test_a_stopped_run_of_format_2_goes_on_as_the_finished_one_did(old: Path) -> None:

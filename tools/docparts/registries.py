@@ -8,7 +8,7 @@ from functools import partial
 from docparts.formatting import as_table
 from twoclocks.cli import make_parser
 from twoclocks.core.config import describe
-from twoclocks.data import holdout_set, training_set
+from twoclocks.data import holdout_set, omitted_contents, training_set
 from twoclocks.dissection import VIEWS
 from twoclocks.evaluation import EvaluationSettings, Evaluator
 from twoclocks.report.listing import list_rows
@@ -57,7 +57,8 @@ def metric_families_table() -> str:
     rule = RULES.create("parity", **RULES.get("parity").examples[0])
     train = training_set(rule, 64)
     rows = []
-    for metric in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train)).metrics:
+    holdout, omitted = holdout_set(rule, train), omitted_contents(rule, 1, seed=0)
+    for metric in Evaluator(rule, train, EvaluationSettings(), holdout, omitted).metrics:
         columns = metric.columns()
         named = ", ".join(f"`{column.name}`" for column in columns)
         row = {"what it is": first_sentence(type(metric)), "columns (of parity)": named}

@@ -54,7 +54,7 @@ def fixed_settings(settings: Any) -> dict[str, Any]:
 def section_table(owner: type, name: str, section: Any) -> dict[str, Any]:
     """The settings of one section that may not differ within a law, by dotted name."""
     registry = owner.__dataclass_fields__[name].metadata.get("registry")  # type: ignore[attr-defined]
-    plain = to_mapping(section)
+    plain = to_mapping(section, whole=True)
     named = plain if registry is None else {"name": registry.name_of(section), **plain}
     return {key: value for key, value in flat({name: named}).items() if not free(key)}
 

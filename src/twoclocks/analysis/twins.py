@@ -18,7 +18,7 @@ from twoclocks.analysis.twins_info import TwinsInfo, shared_times
 from twoclocks.core.config import machine_settings
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
-from twoclocks.data.sets import draw_unique, training_set
+from twoclocks.data.sets import draw_unique
 from twoclocks.dissection.cache import Cache, code_of_package, imported_code
 from twoclocks.dissection.execution import Report
 from twoclocks.dissection.subject import CheckpointError, RunSubject, Subject, finite, usable
@@ -123,7 +123,7 @@ def check_twins(a: RunSettings, b: RunSettings) -> None:
     if not DATA & changed.keys():
         fix = "train the second with another one, such as --data.part 1"
         raise TwinsError(f"data.part: both runs have the same training set, part {a.data.part}; {fix}")
-    first, second = (training_set(one.rule, one.data.n, one.data.seed, one.data.part) for one in (a, b))
+    first, second = (one.data.training_set(one.rule) for one in (a, b))
     if shared := int(is_member(first, second, a.rule.symbols).sum()):
         sets = ", ".join(f"{key} {one} and {other}" for key, (one, other) in changed.items() if key in DATA)
         fix = "use the same data.seed with data.part 0 and 1, whose sets are disjoint"

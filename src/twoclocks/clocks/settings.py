@@ -23,6 +23,7 @@ POLICIES: dict[str, str] = {
     "memory": "stop once copying has begun, with the confidence of clocks.confidence (τ_mem)",
     "caution": "stop as soon as copies above the threshold can no longer be excluded",
 }
+ADAPTIVE = "clocks.above_chance: true"  # the fix where copies by chance come near the threshold
 PLAIN = 0.95  # confidence used to check the number of samples where clocks.confidence is 0
 
 
@@ -57,10 +58,16 @@ class ClockSettings(Settings):
             self.memory_threshold + self.above_chance * c for c in (level.low, level.rate, level.high)
         )
         if nominal >= 1 or level.low >= nominal:
-            fix = "use a higher threshold, fewer training samples, a larger rule or a stricter criterion"
+            adaptive = f"{ADAPTIVE}, " if self.could_adapt(level.rate) else ""
+            other = "a lower" if self.above_chance else f"{adaptive}a higher"
+            fix = f"use {other} threshold, fewer training samples, a larger rule or a stricter criterion"
             fix = f"a true sample is a copy with chance {level.rate:.2g}; {fix}"
             raise SettingError("clocks.memory_threshold", self.memory_threshold, fix)
         return MemoryLevels(low, nominal, max(high, level.high))
+
+    def could_adapt(self, copies: float) -> bool:
+        """Whether ``above_chance`` is not set, and would leave room above this chance level."""
+        return not self.above_chance and self.memory_threshold + copies < 1
 
     @property
     def claimed_confidence(self) -> float:
@@ -92,7 +99,9 @@ class ClockSettings(Settings):
         )
         if samples < need:
             why = f"to separate clocks.{name} = {getattr(self, name):g} from {what} ({rate:.2g})"
-            raise SettingError("evaluation.samples", samples, f"{why} at {looks} evaluations, use at least {need}")
+            near = name == "memory_threshold" and rate == copies > 0 and self.could_adapt(copies)
+            fix = f"use at least {need}" + (f", or {ADAPTIVE}" if near else "")
+            raise SettingError("evaluation.samples", samples, f"{why} at {looks} evaluations, {fix}")
 
     def read(self, series: Series, copy_chance: Chance | float | None, changes: bool = True) -> Clocks:
         """All clocks of a series; ``changes`` adds change points, which take about as long as all other clocks."""

@@ -36,9 +36,9 @@ def setting(
 ) -> Any:
     """A dataclass field with its help and its allowed range beside it.
 
-    ``machine``: the setting chooses how fast the result is computed, not which result.
-    ``added``: runs were stored before the setting existed. At its default it is left out of the plain form, so that
-    those runs, and all without it, keep their digest.
+    ``machine``: the setting chooses how fast the result is computed, not which result. ``added``: earlier versions did
+    not have it and computed what its default gives, so ``to_mapping`` leaves out the default: their runs keep their
+    digests, and the cells of their sweeps their folders.
     """
     limits = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
     given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -174,18 +174,18 @@ def as_mapping(value: Any, path: str) -> Mapping[str, Any]:
     return value
 
 
-def to_mapping(value: Any, every: bool = False) -> Any:
+def to_mapping(value: Any, whole: bool = False) -> Any:
     """The plain form from which ``build`` makes the settings again: dicts, lists, numbers, strings and None.
 
-    ``every``: with the settings that are left out because they were added later and have their defaults.
+    It is what is stored. ``whole`` is for people: settings that were added have their default in it too.
     """
     if is_dataclass(value) and not isinstance(value, type):
         result: dict[str, Any] = {}
         for item in fields(value):
             entry = getattr(value, item.name)
-            if item.metadata.get("added") and entry == item.default and not every:
+            if item.metadata.get("added") and entry == item.default and not whole:
                 continue
-            plain = to_mapping(entry, every)
+            plain = to_mapping(entry, whole)
             if item.metadata.get("registry") is not None and entry is not None:
                 plain = {"name": item.metadata["registry"].name_of(entry), **plain}
             result[item.name] = plain

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from twoclocks.core.errors import SettingError
 from twoclocks.core.lazy import torch
 from twoclocks.core.rows import row_keys
 from twoclocks.core.seeds import derive, numpy_stream
-from twoclocks.rules.base import Rule
+from twoclocks.data.omission import lacks, omitted_contents, room_without
+from twoclocks.rules.base import Array, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,17 +22,35 @@ BLOCKS = (64, 1 << 18)  # rows in the first draw, and most rows per draw; sizes 
 MOST_REPEATED = 64  # draws per valid sample without a new one, after which the generator counts as broken
 
 
-def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0) -> Tensor:
+def training_set(rule: Rule, n: int, seed: int = 0, part: int = 0, omit: int = 0, transposed: bool = False) -> Tensor:
     """Draw n unique valid samples (n, *shape), equal for equal arguments on every machine.
 
-    Sets of the same seed and n but different ``part`` are disjoint.
+    A set has the rows part · n to (part + 1) · n of one stream. So sets of the same seed and n but different ``part``
+    are disjoint, and so are sets of part 1 where one n is at least twice the other.
+
+    No sample has one of ``omit`` contents of a piece, the same for all sets of a seed. ``transposed``: the samples are
+    the transposes of those that the transposed rule draws; a Latin square is its own transposed rule, Sudoku with
+    blocks of 2×3 that of 3×2.
 
     >>> from twoclocks import rules
     >>> training_set(rules.create("parity", length=12, group=3), n=5, seed=0).shape
     torch.Size([5, 12])
     """
-    check_size(rule, n, part)
-    return draw_unique(rule, (part + 1) * n, seed, "training set")[part * n :]
+    check_sets(rule, n, part, omit, transposed)
+    if transposed:
+        return training_set(transposed_rule(rule), n, seed, part, omit).transpose(1, 2).contiguous()
+    omitted = omitted_contents(rule, omit, seed) if omit else None
+    keep = None if omitted is None else lambda rows: lacks(rule, rows, omitted)
+    return draw_unique(rule, (part + 1) * n, seed, "training set", keep=keep)[part * n :]
+
+
+def transposed_rule(rule: Rule) -> Rule:
+    """The rule of the transposed arrays; SettingError where it is none of ours."""
+    found = rule.transposed()
+    if found is None:
+        fix = "the transposed samples of this rule obey another one; use latin, sudoku or their cyclic forms, or false"
+        raise SettingError("transposed", True, fix)
+    return found
 
 
 def disjoint_training_sets(rule: Rule, n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -76,9 +97,19 @@ def loss_splits(rule: Rule, train: Tensor, rows: int, seed: int = 0) -> dict[str
     return {name: found[torch.arange(rows) % len(found)] for name, found in splits.items()}
 
 
-def check_size(rule: Rule, n: int, part: int = 0) -> None:
-    """Raise SettingError unless the rule has enough samples for a training set of size n and its part."""
-    room = rule.support()
+def check_sets(rule: Rule, n: int, part: int, omit: int, transposed: bool) -> None:
+    """Raise SettingError unless the rule has such a training set."""
+    if transposed:
+        transposed_rule(rule)
+    check_size(rule, n, part, room_without(rule, omit) if omit else None)
+
+
+def check_size(rule: Rule, n: int, part: int = 0, room: int | None = None) -> None:
+    """Raise SettingError unless there are enough samples for a training set of size n and its part.
+
+    ``room``: how many may be drawn; None: all that the rule can draw.
+    """
+    room = rule.support() if room is None else room
     if not isinstance(n, int | np.integer) or n < 2:
         raise SettingError("n", n, "use an integer of at least 2")
     if part < 0:
@@ -90,8 +121,15 @@ def check_size(rule: Rule, n: int, part: int = 0) -> None:
         raise SettingError("part", part, fix)
 
 
-def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | None = None) -> Tensor:
-    """Draw n unique rows by rejection: rows that are excluded or were drawn before are dropped.
+def draw_unique(
+    rule: Rule,
+    n: int,
+    seed: int,
+    purpose: str,
+    exclude: Tensor | None = None,
+    keep: Callable[[Array], npt.NDArray[np.bool_]] | None = None,
+) -> Tensor:
+    """Draw n unique rows by rejection: rows that are excluded, not to ``keep`` or were drawn before are dropped.
 
     Rows stay in the order of their first draw, and the sizes of blocks do not depend on n. So a smaller set is a prefix
     of a larger one with the same seed, for every rule.
@@ -101,6 +139,7 @@ def draw_unique(rule: Rule, n: int, seed: int, purpose: str, exclude: Tensor | N
     accepted, found, block, repeated, support = [], 0, BLOCKS[0], 0, rule.support()
     while found < n:
         rows = rule.draw(block, rng)
+        rows = rows if keep is None else rows[keep(rows)]
         keys = row_keys(rows, rule.symbols)
         _, first = np.unique(keys, return_index=True)
         first = np.sort(first[~np.isin(keys[first], seen)])[: n - found]

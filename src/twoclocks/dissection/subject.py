@@ -17,7 +17,7 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import torch_stream
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import loss_splits, training_set
+from twoclocks.data.sets import loss_splits
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.samples import Outcome
 from twoclocks.evaluation.states import between_threshold, states_of
@@ -48,7 +48,7 @@ class Subject(ABC):
         assert settings.encoding is not None
         self.settings, self.device, self.clocks, self.precision = settings, device, clocks, precision
         self.rule, self.encoding, self.objective = settings.rule, settings.encoding, settings.objective
-        self.train = training_set(settings.rule, settings.data.n, settings.data.seed, settings.data.part)
+        self.train = settings.data.training_set(settings.rule)
         self.unit = self.encoding.unit(self.rule)
         self.pool = ThreadPool(1)
         self.last_judged: tuple[int, Decoded, Outcome] | None = None

@@ -7,7 +7,7 @@ from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, metrics_of, proportion
 from twoclocks.evaluation.nearest import NearestDistance
 from twoclocks.evaluation.neighbours import Neighbours, nearest_distance
-from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization
+from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization, PartOmitted
 from twoclocks.evaluation.quantization import Invalid, QuantizationDistance
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
@@ -31,6 +31,7 @@ __all__ = [
     "PartAccuracy",
     "PartEntropy",
     "PartMemorization",
+    "PartOmitted",
     "QuantizationDistance",
     "Reference",
     "SampleAccuracy",

@@ -70,8 +70,8 @@ def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -
     n-grams of all orders that are smaller than that piece (of pieces beyond seven entries: 1, 2, 3 and the largest
     whose contexts the training set can fill), which never see the whole piece. Then, marked in its name, the order
     that does, where the piece is consecutive in raster order: groups and rows are, and so is the lowest layer of a
-    grammar; for columns, blocks and higher layers no order sees the piece. Then the tree of pairs, unless the sample
-    is too large for it.
+    grammar; for scattered groups, columns, blocks and higher layers no order sees the piece. Then the tree of
+    pairs, unless the sample is too large for it.
     """
     pieces = {kind: piece.shape[2] for kind, piece in rule.parts(rule.empty(1)).items()}
     smallest = min(pieces, key=lambda kind: pieces[kind])

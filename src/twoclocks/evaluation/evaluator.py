@@ -27,11 +27,18 @@ class Evaluator:
     """All metrics of one run's samples against its rule and training set, on the device where that set lies.
 
     The training set is prepared once; an evaluation brings two small tensors to the host, its checks and its row.
-    ``holdout`` are valid rows that were not trained on.
+    ``holdout`` are valid rows that were not trained on, ``omitted`` contents of pieces that no training row has.
     """
 
-    def __init__(self, rule: Rule, train: Tensor, settings: EvaluationSettings, holdout: Tensor | None = None) -> None:
-        self.reference = Reference(rule, train, settings, holdout)
+    def __init__(
+        self,
+        rule: Rule,
+        train: Tensor,
+        settings: EvaluationSettings,
+        holdout: Tensor | None = None,
+        omitted: Tensor | None = None,
+    ) -> None:
+        self.reference = Reference(rule, train, settings, holdout, omitted)
         self.metrics = metrics_of(self.reference)
         self.described = columns_by_metric(self.metrics)
 

@@ -1,4 +1,4 @@
-"""Metrics of pieces (groups, rows, columns, layers): how many are valid, how many occur in the training set."""
+"""Metrics of pieces (groups, rows, columns, layers): how many are valid, known, or omitted on purpose."""
 
 from __future__ import annotations
 
@@ -92,3 +92,46 @@ class PartMemorization(Metric):
 
     def __call__(self, samples: Samples) -> dict[str, Count]:
         return {self.column(kind): proportion(self.found(kind, samples.parts[kind])) for kind in self.known}
+
+
+@METRICS.register("part_omitted")
+class PartOmitted(Metric):
+    """Valid pieces whose content ``data.omit`` keeps out of the training set; there is no column without any.
+
+    A model that only recombines pieces of its training set generates none of them.
+    """
+
+    name: ClassVar[str] = "part_omitted"
+    place: ClassVar[int] = 7
+
+    @property
+    def kind(self) -> str:
+        """The only kind of pieces of the rule."""
+        return next(iter(self.reference.rule.part_counts()))
+
+    @property
+    def column(self) -> str:
+        return f"{self.kind}_omitted"
+
+    def columns(self) -> list[Column]:
+        omitted, rule = self.reference.omitted, self.reference.rule
+        if omitted is None:
+            return []
+        chance = len(omitted) / rule.part_counts()[self.kind]  # also of uniform symbols: only valid pieces count
+        return [
+            Column(
+                name=self.column,
+                about=f"valid {pieces_named(self.kind)} with a content that no training sample was allowed to have",
+                direction="higher is better",
+                chance_rule=chance,
+                chance_cube=chance,
+            )
+        ]
+
+    def __call__(self, samples: Samples) -> dict[str, Count]:
+        omitted = self.reference.omitted
+        if omitted is None:
+            return {}
+        pieces, valid = samples.parts[self.kind], samples.parts_valid[self.kind]
+        found = omitted.found(pieces.flatten(0, 1)).view(pieces.shape[:2])
+        return {self.column: Count((found & valid).sum(), valid.sum())}

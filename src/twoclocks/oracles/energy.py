@@ -32,8 +32,7 @@ def rule_energy(rule: Rule, x: Tensor) -> Tensor:
     """
     if isinstance(rule, Parity):
         sign = -1.0 if rule.group % 2 else 1.0  # the product over a valid group: an even number of entries is +1
-        groups = x.reshape(len(x), rule.groups, rule.group)
-        return (1 - sign * groups.prod(dim=2)).square().sum(dim=1)
+        return (1 - sign * rule.grouped(x).prod(dim=2)).square().sum(dim=1)
     if isinstance(rule, Counted) and not isinstance(rule, GlobalK):
         _, lines, width = rule.lines
         sums = x.reshape(len(x), lines, width).sum(dim=2)

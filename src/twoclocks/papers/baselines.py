@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from twoclocks.core.config import to_mapping
-from twoclocks.data.sets import training_set
 from twoclocks.evaluation.controls import Control, controls_of
 from twoclocks.papers.records import Record, Records
 
@@ -33,7 +32,7 @@ def row_of(record: Record) -> dict[str, str]:
     settings = record.run.settings
     rule, data = to_mapping(settings)["rule"], settings.data
     values = [f"{key} {value}" for key, value in rule.items() if key != "name" and value is not None]
-    found = controls_of(settings.rule, training_set(settings.rule, data.n, data.seed, data.part), SAMPLES)
+    found = controls_of(settings.rule, data.training_set(settings.rule), SAMPLES)
     shorter = [one for one in found if one.name.endswith("-gram")]
     whole = [one for one in found if "as long as" in one.name]
     tree = [one for one in found if one.name == "pairwise tree"]

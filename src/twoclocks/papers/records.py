@@ -28,7 +28,7 @@ class Record:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        return flat(to_mapping(self.run.settings))
+        return flat(to_mapping(self.run.settings, whole=True))
 
     @cached_property
     def identity(self) -> str:

@@ -4,6 +4,7 @@ import sys
 
 from twoclocks.core.discovery import import_all
 from twoclocks.rules.base import RULES, Rule
+from twoclocks.rules.code_book import CodeBook
 from twoclocks.rules.counts import ExactK, GlobalK, RowK, RowVariableK
 from twoclocks.rules.free import Free
 from twoclocks.rules.latin import CyclicLatin, Latin, RowLatin
@@ -16,6 +17,7 @@ create = RULES.create
 
 __all__ = [
     "RULES",
+    "CodeBook",
     "CyclicLatin",
     "CyclicSudoku",
     "ExactK",

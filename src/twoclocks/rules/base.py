@@ -73,6 +73,10 @@ class Rule(Settings):
         """Number of arrays that ``draw`` can return: the valid set, unless the generator is known to miss some."""
         return self.count()
 
+    def transposed(self) -> Rule | None:
+        """The rule whose valid arrays are the transposes of these; None where it is not one of this family."""
+        return None
+
     def table_bytes(self) -> int:
         """Memory of the tables that ``draw`` and ``parts_valid`` need, where it may be large."""
         return 0

@@ -94,6 +94,9 @@ class Latin(PermutationGrid):
     def count(self) -> int:
         return math.factorial(self.side) * math.factorial(self.side - 1) * REDUCED[self.side - 1]
 
+    def transposed(self) -> Latin:
+        return self
+
     def members(self) -> Tensor:
         columns = np.array(list(permutations(range(self.side))))
         rows = np.array([(0, *below) for below in permutations(range(1, self.side))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -116,6 +116,9 @@ class Sudoku(PermutationGrid):
             return heat_bath.random_walk(n, self.block_rows, self.block_cols, heat_bath.sweep_count(self.size), rng)
         listed = ordered_grids(self.block_rows, self.block_cols)
         return relabel(listed[rng.integers(0, len(listed), size=n)], random_permutations(n, self.size, rng))
+
+    def transposed(self) -> Sudoku:
+        return replace(self, block_rows=self.block_cols, block_cols=self.block_rows)
 
     def count(self) -> int:
         return Latin(side=self.size).count() if 1 in self.block_shape else COUNTS[self.block_shape]

@@ -17,7 +17,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_names
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import holdout_set, loss_splits, training_set
+from twoclocks.data.sets import holdout_set, loss_splits
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
@@ -61,10 +61,11 @@ class Experiment:
         if settings.training.on_gpu and index is not None:
             torch.cuda.set_device(index)  # streams, graphs and kernels run where the tensors are
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
-        self.train_rows = training_set(self.rule, settings.data.n, settings.data.seed, settings.data.part)
+        self.train_rows = settings.data.training_set(self.rule)
         self.splits = self.loss_splits()
         holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
-        self.evaluator = Evaluator(self.rule, self.train_rows.to(self.device), settings.evaluation, holdout)
+        train, omitted = self.train_rows.to(self.device), settings.data.omitted(self.rule)
+        self.evaluator = Evaluator(self.rule, train, settings.evaluation, holdout, omitted)
         self.network = self.build_network()
         self.average = None
         averaged = copy.deepcopy(self.network) if settings.training.average else None

@@ -15,7 +15,7 @@ from twoclocks.core.config import Settings, build, merge, setting, to_mapping
 from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
 from twoclocks.data.encodings import ENCODINGS, Encoding, default_encoding
-from twoclocks.data.sets import check_size
+from twoclocks.data.settings import DataSettings
 from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.models.base import MODELS, ModelSettings
 from twoclocks.objectives.base import OBJECTIVES, Objective
@@ -24,15 +24,6 @@ from twoclocks.runs.presets import DEFAULT_PRESET, read_preset
 from twoclocks.store.checksums import settings_digest, without_labels
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.schedule import check_schedule, log_spaced, thinned
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSettings(Settings):
-    """The training set."""
-
-    n: int = setting(help="number of unique training samples", at_least=2)
-    seed: int = setting(0, "seed of the data sets; training has its own")
-    part: int = setting(0, "which of the disjoint training sets of this seed: 0, 1, …", at_least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +48,7 @@ class RunSettings(Settings):
         self.check_fit()
         object.__setattr__(self, "objective", self.objective.fitted(self.rule.symbols))
         try:
-            check_size(self.rule, self.data.n, self.data.part)
+            self.data.check_rule(self.rule)
         except SettingError as error:
             raise error.inside("data") from None
         if self.training.distinct and self.training.batch > self.data.n:
@@ -93,7 +84,7 @@ class RunSettings(Settings):
 
     def identity(self) -> dict[str, Any]:
         """All settings but the labels: two runs with the same identity are the same run."""
-        return without_labels(to_mapping(self, every=True))
+        return without_labels(to_mapping(self, whole=True))
 
     def digest(self) -> str:
         """SHA-256 of all settings but the labels, the same on every machine."""

@@ -99,7 +99,7 @@ def cell_row(root: Path, cell: Cell, found: CellStatus) -> dict[str, Any]:
     row["seconds"] = run.status.get("seconds") if found.state in DONE else None
     row["commit"] = run.manifest["commit"] if clocks else None
     row["path"] = str(path.relative_to(root))  # a table may be shared, and the folders above are private
-    return row | {key: plain(value) for key, value in flat(to_mapping(settings, every=True)).items()}
+    return row | {key: plain(value) for key, value in flat(to_mapping(settings, whole=True)).items()}
 
 
 def plain(value: Any) -> Any:

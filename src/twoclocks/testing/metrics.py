@@ -9,7 +9,8 @@ from typing import get_args
 import torch
 
 from twoclocks.core.counts import HITS_SUFFIX, TRIALS, TRIALS_SUFFIX, values_of
-from twoclocks.data.sets import cube_set, holdout_set, training_set
+from twoclocks.data.sets import cube_set, holdout_set
+from twoclocks.data.settings import DataSettings
 from twoclocks.evaluation.evaluator import fetched, stored_form
 from twoclocks.evaluation.metric import METRICS, Column, Direction, Metric, metrics_of, name_problem
 from twoclocks.evaluation.samples import Reference, Samples
@@ -22,14 +23,17 @@ ROUGH = 0.01  # and this much besides: chance levels may themselves be estimates
 ORDERS = 8  # in which the samples are shown
 
 
-def check_metric(metric: type[Metric], rule: Rule, n: int = 16) -> None:
+def check_metric(metric: type[Metric], rule: Rule, n: int = 16, omit: int = 0) -> None:
     """The metric says what it is, counts correctly, and its chance levels are what true samples measure.
 
-    It is tried on a training set of ``n`` rows of the rule. Give rules for which it has columns.
+    It is tried on a training set of ``n`` rows of the rule, without ``omit`` contents of its pieces. Give rules for
+    which it has columns.
     """
     assert METRICS.get(metric.name) is metric, f"{metric.__name__}.name must be the name under which it is registered"
-    train = training_set(rule, n, seed=0)
-    reference = Reference(rule, train, EvaluationSettings(samples=SAMPLES), holdout_set(rule, train))
+    data = DataSettings(n=n, omit=omit)
+    train = data.training_set(rule)
+    holdout, omitted = holdout_set(rule, train), data.omitted(rule)
+    reference = Reference(rule, train, EvaluationSettings(samples=SAMPLES), holdout, omitted)
     made = metric(reference)
     others = [other for other in metrics_of(reference) if type(other) is not metric]
     taken = {column.name: other.name for other in others for column in other.columns()}

@@ -14,14 +14,14 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.power import Power, fit_power
 from twoclocks.core.errors import UserError
 from twoclocks.data.encodings import Encoding
-from twoclocks.data.sets import held_out, training_set
+from twoclocks.data.sets import held_out
+from twoclocks.data.settings import DataSettings
 from twoclocks.objectives.fixed_noise import FixedNoise
 from twoclocks.oracles.kernel_descent import KernelDescent
 from twoclocks.oracles.ntk import decay_steps, memory_eigenvalue
 from twoclocks.papers.recipe import AS_PRINTED, NO_WEIGHTS, RECIPES, Measurement, Recipe, Verdict
 from twoclocks.rules.base import Rule
 from twoclocks.runs import Run, RunSettings, load_settings
-from twoclocks.runs.settings import DataSettings
 
 LIMITS = {"ntk": "NTK", "mean_field": "mean-field"}
 # Length of a run, as steps · rate per training point at the paper's σ: well after τ_gap.
@@ -243,7 +243,7 @@ def predicted_gap_onset(settings: RunSettings) -> float:
 @cache
 def kernel_descent(rule: Rule, encoding: Encoding, data: DataSettings, sigma: float) -> KernelDescent:
     """The predicted gradient descent on the training set of a run; cached."""
-    rows = training_set(rule, data.n, data.seed, data.part)
+    rows = data.training_set(rule)
     train, test = (points(rule, encoding, part) for part in (rows, held_out(rule, rows, 128, data.seed)))
     # Large sets differ less between outputs, and take more memory.
     return KernelDescent(train, test, sigma, outputs=max(2, min(16, 4096 // len(train))))
@@ -253,7 +253,7 @@ def kernel_descent(rule: Rule, encoding: Encoding, data: DataSettings, sigma: fl
 def local_mode(settings: RunSettings) -> dict[str, float]:
     """The eigenvalue of P2's Eq. (10) for a run, and the time τ that follows from it."""
     assert isinstance(settings.objective, FixedNoise) and settings.encoding is not None
-    rows = training_set(settings.rule, settings.data.n, settings.data.seed, settings.data.part)
+    rows = settings.data.training_set(settings.rule)
     train = points(settings.rule, settings.encoding, rows)
     found = memory_eigenvalue(train, settings.objective.sigma, draws=max(4, 8192 // len(train)))
     tau = decay_steps(found.value, settings.training.learning_rate, train.shape[1])
