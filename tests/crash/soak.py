@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import secrets
 import select
 import signal
@@ -203,8 +204,13 @@ class Record:
             "seed": self.arguments.seed,
             "trials": len(self.trials),
             "runs": table,
-            "wrong": [row for row in self.trials if row["outcome"] == "wrong"],
+            "wrong": [without_places(row) for row in self.trials if row["outcome"] == "wrong"],
         }
+
+
+def without_places(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a stored result: its text names no folders of this machine."""
+    return {**row, "detail": re.sub(r"(/[^/\s\"':]+){2,}/", "…/", row.get("detail", ""))}
 
 
 def collect(pipes: list[int]) -> Iterator[dict[str, Any] | None]:
