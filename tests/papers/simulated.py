@@ -11,7 +11,7 @@ import numpy as np
 from twoclocks.core.config import to_mapping
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import FORMAT, StoredRun, cell_label, encode, file_name
-from twoclocks.papers.scales import GPU
+from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.columns import STEP
 
 Curve = Sequence[float] | np.ndarray[Any, Any]
@@ -25,13 +25,14 @@ def simulated_run(
     columns: Mapping[str, Curve],
     trials: int = 2048,
     status: str = "finished",
+    scale: Scale = GPU,
 ) -> StoredRun:
     """The rows of a run of a preset with these curves.
 
     ``columns``: proportions of samples by name, such as sample_accuracy, which are stored as counts; losses (names that
     begin with ``loss``) are stored as they are.
     """
-    settings = GPU.cell(preset, change).settings
+    settings = scale.cell(preset, change).settings
     header = {
         **{"format": FORMAT, "label": cell_label(settings), "evaluations": len(steps), "status": status},
         **{"commit": "simulated", "versions": {}, "machine": {}, "metrics": [], "settings": None, "clocks": None},

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, baseline, points, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, baseline, listed, points, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 State = Literal["open", "empty"]
+STATES: tuple[State, ...] = get_args(State)
 Diagram = Mapping[tuple[int, int], State]  # by group size and N
 RANGE = 8
 
@@ -27,14 +28,11 @@ class WindowOverGroupAndSize(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        found = {key: state for key, one in points(baseline(records, self.preset)).items() if (state := state_of(one))}
         every = points(baseline(records, self.preset))
+        found = {key: state for key, one in every.items() if (state := state_of(one))}
         if not found:
             return not_run(f"{self.preset} over G and N, each beyond τ_mem")
-        words = []
-        for group in sorted({group for group, _ in found}):
-            row = ", ".join(f"{n:,} {state}" for (g, n), state in found.items() if g == group)
-            words.append(f"G = {group}: N {row}")
+        words = rows_in_words(found)
         against = contrary(found)
         words += [f"the other way round: {'; '.join(against)}"] if against else []
         left_out = [str(one) for key, one in every.items() if key not in found]
@@ -107,6 +105,16 @@ def phase_answer(found: Diagram) -> Answer:
     sizes = [n for _, n in found]
     complete = len(found) == len({g for g, _ in found}) * len(set(sizes)) and max(sizes) >= RANGE * min(sizes)
     return "no" if complete and len({g for g, _ in found}) > 1 else "undecided"
+
+
+def rows_in_words(found: Diagram) -> list[str]:
+    """At which N the window is open and empty; groups with the same answer together."""
+    rows: dict[str, list[int]] = {}
+    for group in sorted({group for group, _ in found}):
+        sizes = {state: [n for (g, n), one in found.items() if g == group and one == state] for state in STATES}
+        row = ", ".join(f"{state} at N {listed(at)}" for state, at in sizes.items() if at)
+        rows.setdefault(row, []).append(group)
+    return [f"G = {listed(groups)}: {row}" for row, groups in rows.items()]
 
 
 def open_at(found: Diagram, key: tuple[int, int]) -> bool:
