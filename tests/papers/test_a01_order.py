@@ -18,6 +18,7 @@ def runs(
     folder: Path,
     dip: float = 0.05,
     early_dip: float = 0.0,
+    early_at: float = 60_000,
     cube: float | None = 100.0,
     rule: float = RULE,
     last: int = LAST,
@@ -31,7 +32,7 @@ def runs(
         copied = rise(steps, MEMORY, 4)
         log = np.log(np.asarray(steps))
         dips = sum(
-            depth * np.exp(-(((log - np.log(at)) / 0.2) ** 2)) for depth, at in ((dip, MEMORY), (early_dip, 60_000))
+            depth * np.exp(-(((log - np.log(at)) / 0.2) ** 2)) for depth, at in ((dip, MEMORY), (early_dip, early_at))
         )
         noise = np.random.default_rng(seed).normal(0, 0.001, len(steps))
         valid = (rise(steps, rule) * (0.99 - dips) + noise).clip(0, 1)
@@ -50,6 +51,7 @@ def runs(
         ({"seeds": 1}, "seen once"),
         ({"dip": 0.0}, "refuted"),  # no dip
         ({"dip": 0.03, "early_dip": 0.05}, "refuted"),  # a larger dip without any copies
+        ({"early_dip": 0.08, "early_at": 230_000}, "reproduced"),  # a larger one with 4% copies is not copy-free
         ({"cube": 20_000.0}, "refuted"),  # the rule before the cube
         ({"rule": 5e6, "last": 9_000_000}, "refuted"),  # memory before the rule
         ({"cube": None}, "undecided"),  # not measured

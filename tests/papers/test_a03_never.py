@@ -56,6 +56,12 @@ def test_one_learned_group_refutes_and_the_other_model_is_judged_apart(tmp_path:
     assert DiTNeverLearned().judge(both).verdict == "not run"
 
 
+def test_a_rule_that_is_neither_learned_nor_copied_leaves_it_open(tmp_path: Path) -> None:
+    both = Records([*runs(tmp_path, (9, 12, 18)), *runs(tmp_path, (36,), memory=1e9)])
+    found = GPTNeverLearned().judge(both)
+    assert found.verdict == "undecided" and "no copying yet: G=36" in found.measured
+
+
 def test_runs_without_the_column_of_new_samples_say_nothing(tmp_path: Path) -> None:
     steps = log_steps(100, 60_000)
     columns = {"sample_accuracy": rise(steps, 9_000), "sample_memorization": rise(steps, 9_000)}

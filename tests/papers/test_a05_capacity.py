@@ -15,12 +15,14 @@ from twoclocks.papers.two_clocks.a05_capacity import SIZES, DiTCapacity, GPTCapa
 Clocks = Sequence[tuple[float, float]]  # τ_rule and τ_mem of nano, mini, B
 
 
-def runs(folder: Path, clocks: Clocks, seeds: int = 3, precisions: Sequence[str] = ("bfloat16",) * 3) -> Records:
+def runs(
+    folder: Path, clocks: Clocks, seeds: int = 3, precisions: Sequence[str] = ("bfloat16",) * 3, n: int = 512
+) -> Records:
     return records(
         [
             clocks_run(
                 *(folder, f"p1-gpt-{size}"),
-                {"rule.group": 2, "data.n": 512, "training.seed": seed, "training.precision": precision},
+                {"rule.group": 2, "data.n": n, "training.seed": seed, "training.precision": precision},
                 rule=rule,
                 memory=memory,
                 last=30_000,
@@ -54,4 +56,6 @@ def test_only_the_same_data_and_precision_are_compared(tmp_path: Path) -> None:
     assert GPTCapacity().judge(mixed).verdict == "not run"
     whole = runs(tmp_path / "whole", ordered)
     assert GPTCapacity().judge(whole.where(preset=("p1-gpt-nano", "p1-gpt-b"))).verdict == "not run"
+    uncopied = runs(tmp_path / "whole", [(rule, math.inf) for rule, _ in ordered], n=4096)
+    assert GPTCapacity().judge(Records([*whole, *uncopied])).verdict == "reproduced"  # no τ_mem there says nothing
     assert DiTCapacity().judge(whole).verdict == "not run"

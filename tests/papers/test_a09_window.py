@@ -35,10 +35,11 @@ def runs(folder: Path, rows: Rows, seeds: int = 3) -> Records:
     [
         (TRUE, 3, "reproduced"),
         (TRUE, 1, "seen once"),
-        ({2: "ooo", 4: "xoo", 6: "eeo", 9: "ee?"}, 3, "reproduced"),  # seeds that disagree are left out
+        ({2: "ooo", 4: "xeo", 6: "eeo", 9: "ee?"}, 3, "reproduced"),  # seeds that disagree are left out
         ({2: "ooo", 4: "ooe", 6: "eeo", 9: "eee"}, 3, "refuted"),  # it closes with N
         ({2: "eeo", 4: "eoo", 6: "eeo", 9: "eee"}, 3, "refuted"),  # it opens with G
         ({2: "ooo", 4: "ooo", 6: "ooo", 9: "ooo"}, 3, "refuted"),  # it never closes
+        ({2: "eoo", 4: "eoo", 6: "eoo", 9: "eoo"}, 3, "refuted"),  # it does not close with G
         ({2: "ooo", 4: "ooo", 6: "eee", 9: "eee"}, 3, "refuted"),  # it never reopens
         ({2: "ooo", 4: "o?o", 6: "?ee", 9: "eee"}, 3, "undecided"),  # it may reopen where runs ended early
         ({2: "???", 4: "???"}, 3, "not run"),

@@ -27,7 +27,7 @@ class MemoryByGroup(Claim):
     def judge(self, records: Records) -> Judgement:
         found = points_to_memory(baseline(records, self.preset))
         answers: list[Answer] = []
-        words, used, complete, values = [], [], False, dict[str, Any]()
+        words, used, values = [], [], dict[str, Any]()
         for n in sorted({n for _, n in found}):
             here = {group: one for (group, size), one in found.items() if size == n}
             if len(here) < 2:
@@ -38,15 +38,12 @@ class MemoryByGroup(Claim):
             if missing and answer != "no":
                 words.append(f"N = {n:,}: {spread.times} without G = {listed(missing)}")
                 continue
-            complete = complete or not missing
             answers.append(answer)
             used += list(here.values())
             words.append(f"N = {n:,}: {spread.times}")
             values[str(n)] = {str(group): one.memory.as_json() for group, one in here.items()}
         if not words:
             return not_run(f"{self.preset} at one N over all G, each beyond τ_mem")
-        if not complete:
-            answers.append("undecided")
         seeds = seeds_of(used)
         return Judgement(verdict_of(all_of(answers), seeds), f"spread over G: {'; '.join(words)}", seeds, values)
 
