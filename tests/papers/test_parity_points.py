@@ -31,6 +31,7 @@ def test_only_group_n_seeds_and_length_may_differ(tmp_path: Path) -> None:
         {"training.seed": 1},
         {"training.steps": 7_000},
         {"training.precision": "float32"},
+        {"data.n": 128, "training.average": 0.999},
         {"clocks.stop": "memory", "evaluation.first": 5},
     ]
     others: list[dict[str, Any]] = [

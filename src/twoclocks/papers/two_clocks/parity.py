@@ -20,6 +20,7 @@ from twoclocks.training.loop import TrainingSettings
 PAPER_N = 4096
 # What may differ between runs that are called by the same preset; everything else is the preset's own.
 FREE = {"name", "description", "rule.group", "data.n", "data.seed", "training.seed", "training.steps"}
+FREE |= {"training.average"}  # averaged weights are evaluated beside the raw ones, which they do not change
 FREE |= {f"training.{name}" for name in machine_settings(TrainingSettings)}
 
 
