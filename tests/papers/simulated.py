@@ -11,7 +11,7 @@ import numpy as np
 from twoclocks.core.config import to_mapping
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import FORMAT, StoredRun, cell_label, encode, file_name
-from twoclocks.papers.scales import GPU
+from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.columns import STEP
 
 Curve = Sequence[float] | np.ndarray[Any, Any]
@@ -25,13 +25,14 @@ def simulated_run(
     columns: Mapping[str, Curve],
     trials: int = 2048,
     status: str = "finished",
+    scale: Scale = GPU,
 ) -> StoredRun:
     """The rows of a run of a preset with these curves.
 
     ``columns``: proportions of samples by name, such as sample_accuracy, which are stored as counts; losses (names that
     begin with ``loss``) are stored as they are.
     """
-    settings = GPU.cell(preset, change).settings
+    settings = scale.cell(preset, change).settings
     header = {
         **{"format": FORMAT, "label": cell_label(settings), "evaluations": len(steps), "status": status},
         **{"commit": "simulated", "versions": {}, "machine": {}, "metrics": [], "settings": None, "clocks": None},
@@ -74,6 +75,16 @@ def two_clocks_run(
     valid = np.maximum(rise(steps, rule) if np.isfinite(rule) else np.zeros(len(steps)), copied)
     columns = {"sample_accuracy": valid, "sample_memorization": copied, "valid_new": valid - copied}
     return simulated_run(folder, preset, change, steps, columns, **more)
+
+
+LATER, EARLIER = 9 ** (1 / 8), 9 ** (-1 / 8)  # a curve of ``rise`` reaches 0.9 and 0.1 at these factors of its middle
+
+
+def clocks_run(
+    folder: Path, preset: str, change: Mapping[str, Any], rule: float, memory: float, last: int, **more: Any
+) -> StoredRun:
+    """A run whose printed clocks are at these steps: nine of ten samples valid, one of ten a copy."""
+    return two_clocks_run(folder, preset, change, rule / LATER, memory / EARLIER, last, **more)
 
 
 def records(runs: Sequence[StoredRun]) -> Records:

@@ -103,6 +103,15 @@ def dit_groups(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(DIT, {"rule.group": group, "data.n": n}, shared)
 
 
+@grid("half-copies", 9, "how fast copies rise from a tenth to a half, for DiT-mini and GPT-mini on the same data")
+def half_copies(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((512,)):
+        for seed in scale.seeds(3):
+            point = {"data.n": n, "training.seed": seed}
+            yield scale.cell(DIT, point, {"training.steps": 300 * n, **evaluated(100, 300)})
+            yield scale.cell(GPT, point, {"training.steps": 40 * n, **evaluated(100, 30)})
+
+
 @grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
 def dit_law(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):

@@ -1,0 +1,117 @@
+"""Claim A1: in one diffusion run the model learns the cube, then the rule, then the training set (P1 §3, Fig. 2B)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from twoclocks.clocks.onset import Onset, onset
+from twoclocks.core.arrays import Floats
+from twoclocks.evaluation import Invalid, SampleAccuracy, SampleMemorization
+from twoclocks.papers.as_printed import PRINTED
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import interval_of, is_below, number
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.parity import PAPER_N, Reading, baseline, points_to_memory
+from twoclocks.papers.two_clocks.runs import DIT
+
+GROUP = 3
+ON_CUBE = 0.9  # of the samples have every entry within 0.5 of ±1
+COPY_FREE = 0.01  # copies beyond chance
+HALF = 0.5
+
+
+@CLAIMS.register("A1")
+class CubeRuleMemory(Claim):
+    """DiT-mini at G = 3 and the paper's N, or else the largest N at which copying was seen."""
+
+    id: ClassVar[str] = "A1"
+    title: ClassVar[str] = "cube, then rule, then memory, with a dip of rule accuracy at τ_mem"
+    paper: ClassVar[str] = "DiT-mini, G = 3, N = 4,096: three onsets in this order; a small dip of accuracy at τ_mem"
+    criterion: ClassVar[str] = (
+        "90% on the cube, then τ_rule, then τ_mem; and the largest fall of rule accuracy after τ_mem is larger than "
+        "any in an equal number of evaluations of the same run after τ_rule with less than 1% copies. Without a larger "
+        "fall, a run that ended before 50% copies is undecided"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig2",)
+    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "half-copies", "dit-law")
+
+    def judge(self, records: Records) -> Judgement:
+        found = points_to_memory(baseline(records, DIT).where(rule__group=GROUP))
+        point = found.get((GROUP, PAPER_N)) or max(found.values(), key=lambda one: one.n, default=None)
+        if point is None:
+            return not_run(f"{DIT} at G = 3 beyond τ_mem")
+        answers: list[Answer] = []
+        words, values = [], dict[str, Any]()
+        for one in point.readings:
+            cube, (after, before) = cube_onset(one), dips(one)
+            answers += [*in_order(one, cube), dip_answer(one, after, before)]
+            fall = (
+                "no stretch to compare"
+                if after is None or before is None
+                else f"falls {after:.1%}, before {before:.1%}"
+            )
+            words.append(f"cube {cube or 'not measured'}, τ_rule {one.rule}, τ_mem {one.memory}, {fall}")
+            clocks = {"cube": None if cube is None else cube.as_json(), "rule": one.rule.as_json()}
+            values[f"seed {one.record.seed}"] = {**clocks, "memory": one.memory.as_json(), "dips": [after, before]}
+        measured = f"N = {number(point.n)}: {'; '.join(words)}"
+        return Judgement(verdict_of(all_of(answers), point.seeds), measured, point.seeds, values)
+
+
+def cube_onset(one: Reading) -> Onset | None:
+    """When nine of ten samples lie on the cube; None where this was not measured."""
+    column = Invalid.column(0.5)
+    if column not in one.record.run.metrics():
+        return None
+    series = one.record.run.series()
+    on_cube = np.asarray(series.trials) - np.asarray(one.record.run.hits(column))
+    sustain = min(PRINTED.sustain, len(series.steps))
+    return onset(series.steps, on_cube, series.trials, ON_CUBE, sustain, confidence=0)
+
+
+def in_order(one: Reading, cube: Onset | None) -> list[Answer]:
+    """Whether the cube comes before the rule, and the rule before memory."""
+    if not one.rule.seen:  # copying came first, or the run ended
+        return ["no" if one.memory.seen else "undecided"]
+    first: Answer = "undecided" if cube is None else is_below(interval_of(cube), interval_of(one.rule))
+    return [first, is_below(interval_of(one.rule), interval_of(one.memory))]
+
+
+def dips(one: Reading) -> tuple[float | None, float | None]:
+    """The largest fall of accuracy from τ_mem on, and the largest in as many copy-free evaluations in a row.
+
+    Both stretches have at most half as many evaluations as are copy-free, so that there are several to compare with.
+    """
+    columns, run = one.record.run.metrics(), one.record.run
+    step, valid = columns["step"], columns[SampleAccuracy.name]
+    copied = columns[SampleMemorization.name] - run.copy_chance
+    if not one.rule.seen or not one.memory.seen:
+        return None, None
+    copies = np.flatnonzero((copied >= COPY_FREE) & (step >= one.rule.upper))
+    end = copies[0] if len(copies) else len(step)
+    free = valid[:end][step[:end] >= one.rule.upper]
+    late = valid[step >= one.memory.lower]
+    length = min(len(late), len(free) // 2)
+    if length < 2:
+        return None, None
+    return fall(late[:length]), max(fall(free[k : k + length]) for k in range(len(free) - length + 1))
+
+
+def fall(values: Floats) -> float:
+    """The largest difference between a value and a later one.
+
+    >>> fall(np.array([0.9, 0.99, 0.95, 0.97, 0.96]))
+    0.04...
+    """
+    return float((np.maximum.accumulate(values) - values).max())
+
+
+def dip_answer(one: Reading, after: float | None, before: float | None) -> Answer:
+    """Whether accuracy falls more after τ_mem than before."""
+    if after is None or before is None:
+        return "undecided"
+    if after > before:
+        return "yes"
+    copied = one.record.run.metrics()[SampleMemorization.name]
+    return "no" if np.nanmax(copied) >= HALF else "undecided"

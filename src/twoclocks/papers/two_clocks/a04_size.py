@@ -1,0 +1,82 @@
+"""Claim A4: τ_rule hardly depends on the number of training samples (P1 §3, Fig. 2D, 2G)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
+from twoclocks.papers.intervals import Interval, spread_of
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.parity import Point, baseline, listed, points, points_to_rule, seeds_of
+from twoclocks.papers.two_clocks.runs import DIT, GPT
+
+GROUPS = (2, 3)
+FACTOR, RANGE = 2.0, 8
+
+
+class RuleBySize(Claim):
+    """Median τ_rule over seeds, at every N at which the rule is learned before copying begins."""
+
+    id: ClassVar[str] = "A4"
+    title: ClassVar[str] = "τ_rule hardly depends on N"
+    criterion: ClassVar[str] = (
+        "the median τ_rule differs by less than a factor of 2 over every 8-fold range of N, at G = 2 and at G = 3; N "
+        "at which copying came first are left out, as in the paper"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig2", "fig8")
+    preset: ClassVar[str]
+
+    def judge(self, records: Records) -> Judgement:
+        chosen = baseline(records, self.preset).where(rule__group=GROUPS)
+        there = points_to_rule(chosen)
+        answers: list[Answer] = []
+        words, used, values = [], [], dict[str, Any]()
+        for group in GROUPS:
+            learned = [one for (g, _), one in there.items() if g == group and one.learned]
+            ranges = eightfold(learned)
+            if not ranges:
+                answers.append("undecided")
+                words.append(f"G = {group}: no 8-fold range (learned at N {listed(one.n for one in learned)})")
+                continue
+            spreads = [spread_of([one.rule for one in part]) for part in ranges]
+            answers += [within(one.low, one.high, 0, FACTOR) for one in spreads]
+            used += [one for part in ranges for one in part]
+            widest = Interval(max(one.low for one in spreads), max(one.high for one in spreads))
+            words.append(f"G = {group}: {widest.times} within 8-fold ranges of N {learned[0].n:,}–{learned[-1].n:,}")
+            values[str(group)] = {str(one.n): one.rule.as_json() for one in learned}
+        if not used:
+            return not_run(f"{self.preset} at G = 2 and 3 over an 8-fold range of N, each beyond τ_rule")
+        first = [str(one) for one in points(chosen).values() if one.verdicts == {"empty"}]
+        words += [f"left out, copying came first: {'; '.join(first)}"] if first else []
+        seeds = seeds_of(used)
+        return Judgement(verdict_of(all_of(answers), seeds), "; ".join(words), seeds, values)
+
+
+@CLAIMS.register("A4-dit")
+class DiTRuleBySize(RuleBySize):
+    """DiT-mini."""
+
+    paper: ClassVar[str] = "DiT-mini: indistinguishable at G = 2, slightly later with N at G = 3"
+    grids: ClassVar[tuple[str, ...]] = ("calibration", "calibration-memory", "dit-rule")
+    preset: ClassVar[str] = DIT
+
+
+@CLAIMS.register("A4-gpt")
+class GPTRuleBySize(RuleBySize):
+    """GPT-mini."""
+
+    paper: ClassVar[str] = "both kinds of models: τ_rule is set by the rule, τ_mem by N (Discussion, Fig. 20)"
+    figures: ClassVar[tuple[str, ...]] = ("fig20",)
+    grids: ClassVar[tuple[str, ...]] = ("gpt-law", "gpt-groups")
+    preset: ClassVar[str] = GPT
+
+
+def eightfold(found: list[Point]) -> list[list[Point]]:
+    """All ranges from an N to the next that is at least eight times as large."""
+    ordered = sorted(found, key=lambda one: one.n)
+    ranges = []
+    for start in ordered:
+        end = next((one.n for one in ordered if one.n >= RANGE * start.n), None)
+        if end is not None:
+            ranges.append([one for one in ordered if start.n <= one.n <= end])
+    return ranges

@@ -1,0 +1,94 @@
+"""Claim A8: memorization curves over N collapse on steps·batch/N (P1 §3, Fig. 2H, 8)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from twoclocks.clocks.collapse import collapse
+from twoclocks.core.errors import UserError
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run, verdict_of, within
+from twoclocks.papers.intervals import spread_of
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.parity import Reading, baseline, fixed, listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.runs import DIT, GPT
+
+FACTOR, RANGE, SIZES = 1.5, 8, 3
+GROUP = 3
+
+
+class CollapseOverN(Claim):
+    """P1's own test: the batch is fixed and N changes. A sweep over the batch is reported beside it."""
+
+    id: ClassVar[str] = "A8"
+    title: ClassVar[str] = "memorization curves collapse on steps·batch/N"
+    criterion: ClassVar[str] = (
+        "G = 3, the preset's batch, at least three N over an 8-fold range: the medians of τ_mem·batch/N lie within a "
+        "factor of 1.5; the sweep over batches is reported, not judged"
+    )
+    preset: ClassVar[str]
+    fewest: ClassVar[int] = 2
+
+    def judge(self, records: Records) -> Judgement:
+        chosen = baseline(records, self.preset).where(rule__group=GROUP).those(lambda one: one.n >= self.fewest)
+        found = sorted(points_to_memory(chosen).values(), key=lambda one: one.n)
+        if len(found) < SIZES or found[-1].n < RANGE * found[0].n:
+            there = listed(one.n for one in found)
+            return not_run(f"{self.preset} at G = 3, each beyond τ_mem, over an 8-fold range of N (there: {there})")
+        batch = int(chosen[0].value("training.batch"))
+        rescaled = {one.n: one.memory.scaled(batch / one.n) for one in found}
+        spread = spread_of(list(rescaled.values()))
+        measured = (
+            f"τ_mem·{batch}/N: {', '.join(f'{value} at N = {n:,}' for n, value in rescaled.items())}; {spread.times}"
+        )
+        values: dict[str, Any] = {"batch": batch, "spread": spread.as_json()}
+        values["rescaled"] = {str(n): value.as_json() for n, value in rescaled.items()}
+        values["batches"] = batch_sweep(records, self.preset)
+        for rate, found_power in values["batches"].items():
+            low, high = (float("nan") if end is None else end for end in found_power["batch_power_ci"])
+            measured += f"; batches at rate {rate}: τ_mem ∝ batch^{found_power['batch_power']:.2f} "
+            measured += f"(95%: {low:.2f} to {high:.2f}, {found_power['points']} runs)"
+        seeds = seeds_of(found)
+        return Judgement(verdict_of(within(spread.low, spread.high, 0, FACTOR), seeds), measured, seeds, values)
+
+
+@CLAIMS.register("A8-dit")
+class DiTCollapse(CollapseOverN):
+    """DiT-mini."""
+
+    paper: ClassVar[str] = "DiT-mini: trajectories across N collapse onto a common curve"
+    figures: ClassVar[tuple[str, ...]] = ("fig2", "fig8")
+    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law")
+    preset: ClassVar[str] = DIT
+
+
+@CLAIMS.register("A8-gpt")
+class GPTCollapse(CollapseOverN):
+    """GPT-mini; at smaller N its τ_mem runs into τ_rule."""
+
+    paper: ClassVar[str] = "GPT-mini: the same (Fig. 20; compared at N ≥ 512)"
+    figures: ClassVar[tuple[str, ...]] = ("fig20",)
+    grids: ClassVar[tuple[str, ...]] = ("gpt-law", "gpt-rates")
+    preset: ClassVar[str] = GPT
+    fewest: ClassVar[int] = 512
+
+
+def batch_sweep(records: Records, preset: str) -> dict[str, Any]:
+    """The power of the batch in τ_mem by learning rate, from runs with N ≥ batch that learned the rule first."""
+    varied = ("training.batch", "training.learning_rate")
+    plain = records.where(preset=preset, rule__group=GROUP)
+    own = [without(fixed(one.settings), varied) for one in baseline(plain, preset)[:1]]
+    same = plain.those(lambda one: without(fixed(one.settings), varied) in own and one.n >= one.value("training.batch"))
+    found: dict[str, Any] = {}
+    for rate, runs in same.by("training.learning_rate").items():
+        read = [one for one in map(Reading, runs) if one.rule.seen and one.memory.seen]
+        sizes = [one.record.n for one in read]
+        try:
+            fit = collapse(sizes, [one.record.value("training.batch") for one in read], [one.memory for one in read])
+        except UserError:
+            continue  # one batch only, or too few runs
+        found[f"{rate:g}"] = fit.as_json()
+    return found
+
+
+def without(settings: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in names}

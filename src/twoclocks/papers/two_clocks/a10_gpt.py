@@ -1,0 +1,95 @@
+"""Claim A10: GPT has the same two clocks, with shorter windows and a sharper onset of memory (P1 §5.1, Fig. 4A, 4B)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, interval_of, is_below
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.parity import (
+    Point,
+    Reading,
+    baseline,
+    informative,
+    memory_onset,
+    points_by_data,
+    seeds_of,
+)
+from twoclocks.papers.two_clocks.runs import DIT, GPT
+
+HALF = 0.5  # of the samples are copies, above chance
+
+
+@CLAIMS.register("A10")
+class ShorterAndSharper(Claim):
+    """GPT-mini against DiT-mini, wherever both were trained on the same data."""
+
+    id: ClassVar[str] = "A10"
+    title: ClassVar[str] = "GPT: the same clocks with shorter windows and a sharper onset of memory"
+    paper: ClassVar[str] = "GPT-mini's window is shorter than DiT-mini's, and its copies rise more suddenly"
+    criterion: ClassVar[str] = (
+        "same data, medians over seeds: the window has fewer steps for GPT-mini than for DiT-mini, and the factor in "
+        "steps from 10% to 50% copies is smaller. Pairs with no window in both, or with a run too short to tell, are "
+        "left out"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig4", "fig20")
+    grids: ClassVar[tuple[str, ...]] = ("calibration", "calibration-memory", "gpt-groups", "dit-groups", "half-copies")
+
+    def judge(self, records: Records) -> Judgement:
+        dit, gpt = (points_by_data(baseline(records, preset)) for preset in (DIT, GPT))
+        pairs = [(dit[key], gpt[key]) for key in sorted(set(dit) & set(gpt))]
+        if not pairs:
+            return not_run(f"{DIT} and {GPT} on the same data")
+        answers: list[Answer] = []
+        words, used, values = [], list[Point](), dict[str, Any]()
+        for name, measure in (("window in steps", window_length), ("factor from 10% to 50% copies", copy_factor)):
+            said: list[Answer] = []
+            for slow, fast in pairs:
+                ours, theirs = (median_over(measure, one) for one in (fast, slow))
+                answer = is_below(ours, theirs)
+                if says_nothing(ours, theirs):
+                    continue
+                said.append(answer)
+                used += [slow, fast]
+                words.append(f"{name} at {slow}: GPT {ours}, DiT {theirs}")
+                values[f"{name}, {slow}"] = {"gpt": ours.as_json(), "dit": theirs.as_json()}
+            words += [] if said else [f"{name}: no run is long enough"]
+            answers.append(all_of(said))
+        if not used:
+            return not_run(f"{DIT} and {GPT} on the same data, each beyond τ_mem")
+        seeds = seeds_of(used)
+        return Judgement(verdict_of(all_of(answers), seeds), "; ".join(words), seeds, values)
+
+
+def median_over(measure: Callable[[Reading], Interval], point: Point) -> Interval:
+    """Bounds of the median over seeds."""
+    found = [measure(one) for one in informative(point.readings, memory_onset)]
+    return Interval(statistics.median(one.low for one in found), statistics.median(one.high for one in found))
+
+
+def window_length(one: Reading) -> Interval:
+    """The number of steps from τ_rule to τ_mem; none where copying came first."""
+    if one.clocks.verdict == "empty":
+        return Interval(0, 0)
+    length = interval_of(one.memory) - interval_of(one.rule)
+    return Interval(max(0.0, length.low), max(0.0, length.high))
+
+
+def copy_factor(one: Reading) -> Interval:
+    """The factor in steps from 10% to 50% copies."""
+    half = printed_clocks(one.record, memory_threshold=HALF).memory
+    if not one.memory.seen:
+        return Interval(1, math.inf)
+    factor = interval_of(half) / interval_of(one.memory)
+    return Interval(max(1.0, factor.low), max(1.0, factor.high))
+
+
+def says_nothing(ours: Interval, theirs: Interval) -> bool:
+    """Whether neither model has a window, or one of the runs ended before the answer."""
+    ended_early = math.isinf(ours.high) or math.isinf(theirs.high)
+    return ours.high == theirs.high == 0 or (ended_early and is_below(ours, theirs) == "undecided")

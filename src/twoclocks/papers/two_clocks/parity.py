@@ -1,0 +1,177 @@
+"""Runs on parity with a preset's own settings, and the printed clocks of all their seeds by group size and N."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import flat, machine_settings, to_mapping
+from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.intervals import Interval, median_of
+from twoclocks.papers.records import Record, Records
+from twoclocks.papers.scales import SCALES
+from twoclocks.training.loop import TrainingSettings
+
+PAPER_N = 4096
+# What may differ between runs that are called by the same preset; everything else is the preset's own.
+FREE = {"name", "description", "rule.group", "data.n", "data.seed", "training.seed", "training.steps"}
+FREE |= {"training.average"}  # averaged weights are evaluated beside the raw ones, which they do not change
+FREE |= {f"training.{name}" for name in machine_settings(TrainingSettings)}
+
+
+def baseline(records: Records, preset: str) -> Records:
+    """Runs of a preset that change only group size, N, seeds and length; those of the largest scale there are."""
+    named = records.where(preset=preset)
+    for scale in ("gpu", "desk", "smoke"):
+        own = own_settings(scale, preset)
+        found = [one for one in named if fixed(one.settings) == own]
+        if found:
+            return Records(found)
+    return Records([])
+
+
+@cache
+def own_settings(scale: str, preset: str) -> dict[str, Any]:
+    return fixed(flat(to_mapping(SCALES[scale].cell(preset, {}).settings)))
+
+
+def fixed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that every run of a baseline shares."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in FREE and not name.startswith(("evaluation.", "clocks."))
+    }
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A run and its clocks as P1 reads them."""
+
+    record: Record
+
+    @cached_property
+    def clocks(self) -> Clocks:
+        return printed_clocks(self.record)
+
+    @cached_property
+    def rule(self) -> Onset:
+        """τ_rule; where copying came first, the rule was not learned by then (P1 C.7 discards later onsets)."""
+        clocks = self.clocks
+        if clocks.learned_by_memory:
+            return Onset(clocks.memory.lower, math.inf, "right-censored")
+        return clocks.rule
+
+    @property
+    def memory(self) -> Onset:
+        return self.clocks.memory
+
+
+@dataclass(frozen=True)
+class Point:
+    """All seeds of one group size and N.
+
+    A run that ended before the first onset of its point was seen, as planned, does not enter the median.
+    """
+
+    group: int
+    n: int
+    readings: tuple[Reading, ...]
+
+    @property
+    def seeds(self) -> int:
+        return Records(one.record for one in self.readings).seeds
+
+    @property
+    def rule(self) -> Interval:
+        """The median τ_rule over seeds."""
+        return median_of([one.rule for one in informative(self.readings, rule_onset)])
+
+    @property
+    def memory(self) -> Interval:
+        """The median τ_mem over seeds."""
+        return median_of([one.memory for one in informative(self.readings, memory_onset)])
+
+    @property
+    def verdicts(self) -> set[str]:
+        """The verdicts on the window, which may differ between seeds."""
+        return {one.clocks.verdict for one in self.readings}
+
+    @property
+    def learned(self) -> bool:
+        """Whether most seeds learned the rule before they copied."""
+        return sum(one.rule.seen for one in self.readings) > len(self.readings) / 2
+
+    def __str__(self) -> str:
+        return f"G={self.group}, N={self.n:,}"
+
+
+def rule_onset(one: Reading) -> Onset:
+    return one.rule
+
+
+def memory_onset(one: Reading) -> Onset:
+    return one.memory
+
+
+def informative(readings: Sequence[Reading], clock: Callable[[Reading], Onset]) -> Sequence[Reading]:
+    """Runs whose onset was seen, or which went on after the first that was seen; all of them where none was."""
+    first = min(clock(one).upper for one in readings)
+    return [one for one in readings if clock(one).seen or clock(one).lower >= first] or readings
+
+
+Points = dict[tuple[int, int], Point]
+
+
+def points(records: Iterable[Record]) -> Points:
+    """Runs by group size and N, in this order."""
+    readings = [Reading(one) for one in records]
+    keys = sorted({(int(one.record.value("rule.group")), one.record.n) for one in readings})
+    return {
+        key: Point(*key, tuple(one for one in readings if (one.record.value("rule.group"), one.record.n) == key))
+        for key in keys
+    }
+
+
+def points_by_data(records: Records) -> dict[tuple[int, int, int], Point]:
+    """Runs by group size, N and seed of the data: what is trained on the same samples."""
+    return {
+        (*key, seed): point for seed, runs in records.by("data.seed").items() for key, point in points(runs).items()
+    }
+
+
+def points_to_memory(records: Records) -> Points:
+    """Points whose runs say something about τ_mem: it was seen, or the run went on after it was seen at the same N.
+
+    A run that was planned to end before any run of its N began to copy is no evidence for a late onset.
+    """
+    return chosen_points(records, memory_onset, lambda one: one.record.n)
+
+
+def points_to_rule(records: Records) -> Points:
+    """Points whose runs say something about τ_rule: it was seen, or the run went on after it was seen at the same G."""
+    return chosen_points(records, rule_onset, lambda one: int(one.record.value("rule.group")))
+
+
+def chosen_points(records: Records, onset: Callable[[Reading], Onset], axis: Callable[[Reading], int]) -> Points:
+    """Points without the runs that ended before the first onset of their group was seen."""
+    readings = [Reading(one) for one in records]
+    first: dict[int, float] = {}
+    for one in readings:
+        first[axis(one)] = min(first.get(axis(one), math.inf), onset(one).upper)
+    return points(one.record for one in readings if onset(one).seen or onset(one).lower >= first[axis(one)])
+
+
+def seeds_of(found: Iterable[Point]) -> int:
+    """The seeds that every point has."""
+    return min((one.seeds for one in found), default=0)
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Numbers in a sentence, such as ``512, 1,024``; ``none`` if there are none."""
+    return ", ".join(f"{one:,}" for one in sorted(set(numbers))) or "none"

@@ -1,0 +1,61 @@
+"""Claim A5 on simulated clocks of three sizes of network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from simulated import clocks_run, records
+
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.a05_capacity import SIZES, DiTCapacity, GPTCapacity
+
+Clocks = Sequence[tuple[float, float]]  # τ_rule and τ_mem of nano, mini, B
+
+
+def runs(
+    folder: Path, clocks: Clocks, seeds: int = 3, precisions: Sequence[str] = ("bfloat16",) * 3, n: int = 512
+) -> Records:
+    return records(
+        [
+            clocks_run(
+                *(folder, f"p1-gpt-{size}"),
+                {"rule.group": 2, "data.n": n, "training.seed": seed, "training.precision": precision},
+                rule=rule,
+                memory=memory,
+                last=30_000,
+            )
+            for size, precision, (rule, memory) in zip(SIZES, precisions, clocks, strict=True)
+            for seed in range(seeds)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("clocks", "seeds", "verdict"),
+    [
+        (((900, 9_000), (600, 6_000), (300, 3_000)), 3, "reproduced"),
+        (((900, 9_000), (600, 6_000), (300, 3_000)), 1, "seen once"),
+        (((900, math.inf), (600, 6_000), (300, 3_000)), 3, "reproduced"),  # nano does not copy at all
+        (((900, 9_000), (600, 6_000), (300, 8_000)), 3, "refuted"),  # B copies later
+        (((300, 9_000), (600, 6_000), (900, 3_000)), 3, "refuted"),  # the rule is learned later
+        (((900, 9_000), (600, 6_000), (600, 3_000)), 3, "undecided"),  # the same evaluation
+        (((900, math.inf), (600, math.inf), (300, math.inf)), 3, "undecided"),  # no τ_mem at all
+    ],
+)
+def test_larger_networks_are_earlier(tmp_path: Path, clocks: Clocks, seeds: int, verdict: str) -> None:
+    found = GPTCapacity().judge(runs(tmp_path, clocks, seeds))
+    assert found.verdict == verdict, found
+
+
+def test_only_the_same_data_and_precision_are_compared(tmp_path: Path) -> None:
+    ordered = ((900.0, 9_000.0), (600.0, 6_000.0), (300.0, 3_000.0))
+    mixed = runs(tmp_path, ordered, precisions=("float32", "bfloat16", "bfloat16"))
+    assert GPTCapacity().judge(mixed).verdict == "not run"
+    whole = runs(tmp_path / "whole", ordered)
+    assert GPTCapacity().judge(whole.where(preset=("p1-gpt-nano", "p1-gpt-b"))).verdict == "not run"
+    uncopied = runs(tmp_path / "whole", [(rule, math.inf) for rule, _ in ordered], n=4096)
+    assert GPTCapacity().judge(Records([*whole, *uncopied])).verdict == "reproduced"  # no τ_mem there says nothing
+    assert DiTCapacity().judge(whole).verdict == "not run"
