@@ -12,8 +12,8 @@ from twoclocks.papers import two_clocks
 from twoclocks.papers.claim import CLAIMS
 from twoclocks.papers.intervals import Interval
 from twoclocks.papers.records import Records
-from twoclocks.papers.scales import DESK, SMOKE
-from twoclocks.papers.two_clocks.parity import Reading, baseline, points, points_to_memory, points_to_rule
+from twoclocks.papers.scales import DESK, GPU, SMOKE
+from twoclocks.papers.two_clocks.parity import Reading, points, points_to_memory, points_to_rule
 
 assert two_clocks.__doc__  # importing it registers the claims
 
@@ -42,19 +42,21 @@ def test_only_group_n_seeds_and_length_may_differ(tmp_path: Path) -> None:
         {"rule.length": 24},
         {"rule": {"name": "exact_k", "length": 36, "k": 9}},
         {"data.part": 1},
+        {"rule.scatter_seed": 0},
+        {"data.omit": 1},
         {"model.depth": 3},
     ]
     every = Records(one for change in own + others for one in run(tmp_path, change))
-    found = baseline(every, "p1-dit-mini")
+    found = every.baseline("p1-dit-mini")
     assert {one.identity for one in found} == {one.identity for change in own for one in run(tmp_path, change)}
-    assert not baseline(every, "p1-gpt-mini")
+    assert not every.baseline("p1-gpt-mini")
 
 
 def test_scales_are_not_mixed(tmp_path: Path) -> None:
-    small = Records(one for scale in (DESK, SMOKE) for one in run(tmp_path, {"data.n": 32}, scale=scale))
-    assert [one.value("training.batch") for one in baseline(small, "p1-dit-mini")] == [64]
-    both = Records([*small, *run(tmp_path, {})])
-    assert [one.value("training.batch") for one in baseline(both, "p1-dit-mini")] == [256]
+    every = [one for scale in (GPU, DESK, SMOKE) for one in run(tmp_path, {"data.n": 32}, scale=scale)]
+    for scale, batch in ((GPU, 256), (DESK, 64), (SMOKE, 8)):
+        found = Records(every, scale).baseline("p1-dit-mini")
+        assert [one.value("training.batch") for one in found] == [batch]
 
 
 def test_a_rule_that_comes_after_memory_does_not_count(tmp_path: Path) -> None:

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
-from twoclocks.core.config import flat, to_mapping
+from twoclocks.core.config import flat, machine_settings, to_mapping
 from twoclocks.papers.rows import identity
 from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.load import Run
 from twoclocks.sweeps.grid import Cell
+from twoclocks.training.loop import TrainingSettings
 
-# Settings in which a run is that of its preset, unless a sweep varies just these.
-BASELINE = (
-    *("training.batch", "training.learning_rate", "training.weight_decay", "training.optimizer"),
-    *("objective.sigma_data", "data.seed", "data.part"),
-)
+# What may differ between the runs of a baseline: an average of the weights changes nothing in training.
+FREE = {
+    "name",
+    "description",
+    "rule.group",
+    "data.n",
+    "data.seed",
+    "training.seed",
+    "training.steps",
+    "training.average",
+}
+FREE |= {f"training.{name}" for name in machine_settings(TrainingSettings)}
+
+
+def fixed(settings: Mapping[str, Any], varied: Collection[str] = ()) -> dict[str, Any]:
+    """The settings that all runs of a baseline share, without those that are varied on purpose."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in FREE and name not in varied and not name.startswith(("evaluation.", "clocks."))
+    }
 
 
 @dataclass(frozen=True)
@@ -111,11 +128,14 @@ class Records(Sequence[Record]):
         """Those that fulfil a condition."""
         return Records((one for one in self._records if condition(one)), self.scale)
 
-    def baseline(self, preset: str, **conditions: Any) -> Records:
-        """Those of a preset with its own optimizer, batch and noise, as this scale has them, and with these values."""
-        own = flat(to_mapping(self.scale.cell(preset, {}).settings))
-        fixed = {name.replace(".", "__"): own[name] for name in BASELINE if own.get(name) is not None}
-        return self.where(preset=preset, **{**fixed, **conditions})
+    def baseline(self, preset: str, varied: Collection[str] = (), **conditions: Any) -> Records:
+        """Those that differ from a preset, as this scale has it, only in group size, N, seeds and length.
+
+        ``varied``: settings that may be others too, by dotted name. ``conditions`` select among them, as in ``where``.
+        """
+        own = fixed(flat(to_mapping(self.scale.cell(preset, {}).settings, whole=True)), varied)
+        alike = self.where(preset=preset).those(lambda one: fixed(one.settings, varied) == own)
+        return alike.where(**conditions)
 
     def by(self, name: str) -> dict[Any, Records]:
         """Groups of equal value of one setting, in order of the value."""

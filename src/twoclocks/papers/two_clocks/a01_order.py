@@ -13,7 +13,7 @@ from twoclocks.papers.as_printed import PRINTED
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import interval_of, is_below, number
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import PAPER_N, Reading, baseline, points_to_memory
+from twoclocks.papers.two_clocks.parity import PAPER_N, Reading, points_to_memory
 from twoclocks.papers.two_clocks.runs import DIT
 
 GROUP = 3
@@ -38,7 +38,7 @@ class CubeRuleMemory(Claim):
     grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "half-copies", "dit-law")
 
     def judge(self, records: Records) -> Judgement:
-        found = points_to_memory(baseline(records, DIT).where(rule__group=GROUP))
+        found = points_to_memory(records.baseline(DIT).where(rule__group=GROUP))
         point = found.get((GROUP, PAPER_N)) or max(found.values(), key=lambda one: one.n, default=None)
         if point is None:
             return not_run(f"{DIT} at G = 3 beyond τ_mem")

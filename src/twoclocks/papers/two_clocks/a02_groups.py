@@ -8,7 +8,7 @@ from typing import ClassVar
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import PAPER_N, Points, baseline, points, seeds_of
+from twoclocks.papers.two_clocks.parity import PAPER_N, Points, points, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUPS = (2, 3, 4)
@@ -27,7 +27,7 @@ class RuleByGroup(Claim):
     grids: ClassVar[tuple[str, ...]] = ("calibration", "counting", "dit-rule")
 
     def judge(self, records: Records) -> Judgement:
-        found = same_size(points(baseline(records, DIT)))
+        found = same_size(points(records.baseline(DIT)))
         if found is None:
             return not_run(f"{DIT} at G = 2, 3 and 4 with the same N")
         n, chosen = found
@@ -37,7 +37,7 @@ class RuleByGroup(Claim):
         measured = f"τ_rule {clocks} (N = {n:,}): {ratios[0].times} and {ratios[1].times}"
         values = {"n": n, "ratios": [one.as_json() for one in ratios]}
         values["rule"] = {str(group): chosen[group, n].rule.as_json() for group in GROUPS}
-        other = same_size(points(baseline(records, GPT)))
+        other = same_size(points(records.baseline(GPT)))
         if other is not None:
             gpt = steps_up(other[1], other[0])
             values["gpt"] = {"n": other[0], "ratios": [one.as_json() for one in gpt]}

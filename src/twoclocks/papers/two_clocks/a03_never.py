@@ -11,7 +11,7 @@ from twoclocks.clocks.looks import rate_bounds
 from twoclocks.evaluation import ValidNew
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, Reading, baseline, listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, Reading, listed, points_to_memory, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 HARD = (9, 12, 18, 36)
@@ -32,7 +32,7 @@ class NeverLearned(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        hard = baseline(records, self.preset).where(rule__group=HARD)
+        hard = records.baseline(self.preset).where(rule__group=HARD)
         found = {key: one for key, one in points_to_memory(hard).items() if has_new(one)}
         if not found:
             return not_run(f"{self.preset} at G = 9, 12, 18 and 36, each beyond τ_mem")

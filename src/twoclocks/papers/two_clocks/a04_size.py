@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval, spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, baseline, listed, points, points_to_rule, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, listed, points, points_to_rule, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUPS = (2, 3)
@@ -27,7 +27,7 @@ class RuleBySize(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        chosen = baseline(records, self.preset).where(rule__group=GROUPS)
+        chosen = records.baseline(self.preset).where(rule__group=GROUPS)
         there = points_to_rule(chosen)
         answers: list[Answer] = []
         words, used, values = [], [], dict[str, Any]()

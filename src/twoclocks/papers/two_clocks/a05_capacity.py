@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import Interval, is_below
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, baseline, points_by_data, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, points_by_data, seeds_of
 
 SIZES = ("nano", "mini", "b")
 CLOCKS: dict[str, Callable[[Point], Interval]] = {"τ_rule": lambda one: one.rule, "τ_mem": lambda one: one.memory}
@@ -29,7 +29,7 @@ class EarlierWithCapacity(Claim):
     family: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        there = {size: by_setting(baseline(records, f"p1-{self.family}-{size}")) for size in SIZES}
+        there = {size: by_setting(records.baseline(f"p1-{self.family}-{size}")) for size in SIZES}
         settings = sorted(set.intersection(*(set(found) for found in there.values())))
         if not settings:
             return not_run(f"p1-{self.family}-nano, -mini and -b with the same data and precision")

@@ -79,7 +79,7 @@ class GPTLaw(MemorizationLaw):
 
 def law_records(records: Records, printed: PrintedLaw) -> Records:
     """The runs of a law: the preset's own settings, any N and seed."""
-    plain = records.baseline(printed.preset, rule__name="parity", rule__group=3)
+    plain = records.baseline(printed.preset, rule__group=3)
     fewest = printed.fewest if not records.scale.networks else 2
     return plain.those(lambda one: one.n >= fewest and one.run.settings.clocks.stop != "rule")
 

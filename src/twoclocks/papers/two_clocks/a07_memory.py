@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import baseline, listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.parity import listed, points_to_memory, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT, GROUPS
 
 FACTOR = 2.0
@@ -25,7 +25,7 @@ class MemoryByGroup(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        found = points_to_memory(baseline(records, self.preset))
+        found = points_to_memory(records.baseline(self.preset))
         answers: list[Answer] = []
         words, used, values = [], [], dict[str, Any]()
         for n in sorted({n for _, n in found}):

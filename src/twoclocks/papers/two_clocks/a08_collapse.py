@@ -9,7 +9,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run, verdict_of, within
 from twoclocks.papers.intervals import spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Reading, baseline, fixed, listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.parity import Reading, listed, points_to_memory, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 FACTOR, RANGE, SIZES = 1.5, 8, 3
@@ -29,7 +29,7 @@ class CollapseOverN(Claim):
     fewest: ClassVar[int] = 2
 
     def judge(self, records: Records) -> Judgement:
-        chosen = baseline(records, self.preset).where(rule__group=GROUP).those(lambda one: one.n >= self.fewest)
+        chosen = records.baseline(self.preset).where(rule__group=GROUP).those(lambda one: one.n >= self.fewest)
         found = sorted(points_to_memory(chosen).values(), key=lambda one: one.n)
         if len(found) < SIZES or found[-1].n < RANGE * found[0].n:
             there = listed(one.n for one in found)
@@ -75,9 +75,7 @@ class GPTCollapse(CollapseOverN):
 def batch_sweep(records: Records, preset: str) -> dict[str, Any]:
     """The power of the batch in τ_mem by learning rate, from runs with N ≥ batch that learned the rule first."""
     varied = ("training.batch", "training.learning_rate")
-    plain = records.where(preset=preset, rule__group=GROUP)
-    own = [without(fixed(one.settings), varied) for one in baseline(plain, preset)[:1]]
-    same = plain.those(lambda one: without(fixed(one.settings), varied) in own and one.n >= one.value("training.batch"))
+    same = records.baseline(preset, varied, rule__group=GROUP).those(lambda one: one.n >= one.value("training.batch"))
     found: dict[str, Any] = {}
     for rate, runs in same.by("training.learning_rate").items():
         read = [one for one in map(Reading, runs) if one.rule.seen and one.memory.seen]
@@ -88,7 +86,3 @@ def batch_sweep(records: Records, preset: str) -> dict[str, Any]:
             continue  # one batch only, or too few runs
         found[f"{rate:g}"] = fit.as_json()
     return found
-
-
-def without(settings: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in names}

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, get_args
 
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, baseline, listed, points, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, listed, points, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 State = Literal["open", "empty"]
@@ -28,7 +28,7 @@ class WindowOverGroupAndSize(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        every = points(baseline(records, self.preset))
+        every = points(records.baseline(self.preset))
         found = {key: state for key, one in every.items() if (state := state_of(one))}
         if not found:
             return not_run(f"{self.preset} over G and N, each beyond τ_mem")

@@ -14,7 +14,6 @@ from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Point,
     Reading,
-    baseline,
     informative,
     memory_onset,
     points_by_data,
@@ -41,7 +40,7 @@ class ShorterAndSharper(Claim):
     grids: ClassVar[tuple[str, ...]] = ("calibration", "calibration-memory", "gpt-groups", "dit-groups", "half-copies")
 
     def judge(self, records: Records) -> Judgement:
-        dit, gpt = (points_by_data(baseline(records, preset)) for preset in (DIT, GPT))
+        dit, gpt = (points_by_data(records.baseline(preset)) for preset in (DIT, GPT))
         pairs = [(dit[key], gpt[key]) for key in sorted(set(dit) & set(gpt))]
         if not pairs:
             return not_run(f"{DIT} and {GPT} on the same data")

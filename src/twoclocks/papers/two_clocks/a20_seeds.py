@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from twoclocks.papers.claim import CLAIMS, ENOUGH_SEEDS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval, interval_of, spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, Points, baseline, points_to_memory, points_to_rule, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, Points, points_to_memory, points_to_rule, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 FACTOR = 2.0  # of the onsets of different seeds, and of the two clocks away from the frontier
@@ -32,7 +32,7 @@ class AgreementOfSeeds(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        chosen = baseline(records, self.preset)
+        chosen = records.baseline(self.preset)
         clocks = {"τ_rule": points_to_rule(chosen), "τ_mem": points_to_memory(chosen)}
         answers: list[Answer] = []
         words, used, values = [], list[Point](), dict[str, Any]()

@@ -1,52 +1,19 @@
-"""Runs on parity with a preset's own settings, and the printed clocks of all their seeds by group size and N."""
+"""The printed clocks of runs on parity, of all seeds, by group size and N."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cached_property
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.core.config import flat, machine_settings, to_mapping
 from twoclocks.papers.as_printed import printed_clocks
 from twoclocks.papers.intervals import Interval, median_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.scales import SCALES
-from twoclocks.training.loop import TrainingSettings
 
 PAPER_N = 4096
-# What may differ between runs that are called by the same preset; everything else is the preset's own.
-FREE = {"name", "description", "rule.group", "data.n", "data.seed", "training.seed", "training.steps"}
-FREE |= {"training.average"}  # averaged weights are evaluated beside the raw ones, which they do not change
-FREE |= {f"training.{name}" for name in machine_settings(TrainingSettings)}
-
-
-def baseline(records: Records, preset: str) -> Records:
-    """Runs of a preset that change only group size, N, seeds and length; those of the largest scale there are."""
-    named = records.where(preset=preset)
-    for scale in ("gpu", "desk", "smoke"):
-        own = own_settings(scale, preset)
-        found = [one for one in named if fixed(one.settings) == own]
-        if found:
-            return Records(found)
-    return Records([])
-
-
-@cache
-def own_settings(scale: str, preset: str) -> dict[str, Any]:
-    return fixed(flat(to_mapping(SCALES[scale].cell(preset, {}).settings)))
-
-
-def fixed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that every run of a baseline shares."""
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in FREE and not name.startswith(("evaluation.", "clocks."))
-    }
 
 
 @dataclass(frozen=True)
