@@ -55,6 +55,10 @@ def test_a_run_covers_a_cell_of_the_same_training_and_end(tmp_path: Path) -> Non
     assert made({"training.precision": "float32"}, 9_000).covers(cell)  # computed in another way
     assert not made({}, 1_000).covers(cell)  # too short
     assert made({"training.average": 0.99}, 9_000).covers(cell)  # with more columns
+    adaptive = GPU.cell("p1-gpt-mini", {"data.n": 512, "clocks.stop": "memory", "clocks.above_chance": True})
+    assert made({"clocks.stop": "memory"}, 1_000).covers(adaptive)  # copies by chance are rare
+    pairs = {"rule.group": 2, "data.n": 8192, "clocks.stop": "memory"}
+    assert not made(pairs, 1_000).covers(GPU.cell("p1-gpt-mini", {**pairs, "clocks.above_chance": True}))
     averaged = GPU.cell("p1-gpt-mini", {"data.n": 512, "training.average": 0.99}, {"training.steps": 9_000})
     assert not made({}, 9_000).covers(averaged)
     assert not made({"training.seed": 1}, 9_000).covers(cell)

@@ -11,6 +11,7 @@ from twoclocks.core.config import flat, machine_settings, to_mapping
 from twoclocks.papers.rows import identity
 from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.load import Run
+from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.grid import Cell
 from twoclocks.training.loop import TrainingSettings
 
@@ -26,6 +27,7 @@ FREE = {
     "training.average",
 }
 FREE |= {f"training.{name}" for name in machine_settings(TrainingSettings)}
+ALIKE = 0.01
 
 
 def fixed(settings: Mapping[str, Any], varied: Collection[str] = ()) -> dict[str, Any]:
@@ -78,9 +80,19 @@ class Record:
         average = cell.settings.training.average
         if average and average != self.run.settings.training.average:
             return False
-        stop = self.run.settings.clocks.stop
-        ended_alike = stop == cell.settings.clocks.stop and self.run.status["status"] == "finished"
-        return ended_alike or self.last_step >= cell.settings.training.steps
+        ended = self.run.status["status"] == "finished" and stops_alike(self.run.settings, cell.settings)
+        return ended or self.last_step >= cell.settings.training.steps
+
+
+def stops_alike(made: RunSettings, wanted: RunSettings) -> bool:
+    """Whether a run ends by itself where another one would, up to ``ALIKE`` in the threshold."""
+    if made.clocks.stop != wanted.clocks.stop:
+        return False
+    if made.clocks.stop == "rule":
+        return abs(made.clocks.rule_threshold - wanted.clocks.rule_threshold) <= ALIKE
+    chance = made.rule.copy_chance(made.data.n)
+    levels = [one.clocks.memory_levels(chance).nominal for one in (made, wanted)]
+    return made.clocks.stop != "never" and abs(levels[0] - levels[1]) <= ALIKE
 
 
 class Records(Sequence[Record]):

@@ -12,7 +12,8 @@ from twoclocks.sweeps.grid import Cell
 GROUPS = (2, 3, 4, 6, 9, 12, 18, 36)
 DIT, GPT = "p1-dit-mini", "p1-gpt-mini"
 NOTHING_KEPT = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0}
-AT_MEMORY = {"clocks.stop": "memory"}  # such a run ends once copying has begun with confidence
+# Such a run ends once copying has begun with confidence, by P1's adaptive threshold: 0.1 above chance.
+AT_MEMORY = {"clocks.stop": "memory", "clocks.above_chance": True}
 
 
 def evaluated(count: int, first: int) -> dict[str, Any]:
