@@ -57,9 +57,7 @@ class Recombination(Claim):
 
     id: ClassVar[str] = "A11"
     title: ClassVar[str] = "Novelty is recombination: groups are copied, samples are new"
-    paper: ClassVar[str] = (
-        "little novelty at the group level; the rest is parity that random bits have by chance"
-    )
+    paper: ClassVar[str] = "little novelty at the group level; the rest is parity that random bits have by chance"
     criterion: ClassVar[str] = (
         "where many valid groups are in no training sample (G = 9 with N ≤ 64, G = 12 with N ≤ 256, G = 18, and G = 4 "
         "with a group content removed from training): samples that are no copies have fewer than 10% of the unseen "
