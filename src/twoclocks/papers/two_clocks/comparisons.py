@@ -50,10 +50,8 @@ def agreed(answers: Iterable[Answer]) -> Answer:
 
 
 def range_of(onsets: Sequence[Onset]) -> Span:
-    """The least and the largest step of some seeds' onsets; without an end where one was not reached."""
-    low = [one.lower if one.estimate is None else one.estimate for one in onsets]
-    high = [one.upper if one.estimate is None else one.estimate for one in onsets]
-    return min(low, default=0.0), max(high, default=math.inf)
+    """The least and the largest step that some seeds' onsets leave possible; no end where one was not reached."""
+    return min((one.lower for one in onsets), default=0.0), max((one.upper for one in onsets), default=math.inf)
 
 
 def quotient(one: Span, other: Span) -> Span:
@@ -69,8 +67,10 @@ def largest_n(records: Records) -> Records:
 
 
 def steps_words(span: Span) -> str:
-    """Such as ``900–1,200``, ``at least 900`` or ``900``."""
+    """Such as ``900–1,200``, ``900``, ``at least 900`` or ``never``."""
     low, high = span
+    if not math.isfinite(low):
+        return "never"
     if not math.isfinite(high):
         return f"at least {low:,.0f}"
     return f"{low:,.0f}–{high:,.0f}" if high > low else f"{low:,.0f}"
