@@ -10,7 +10,7 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_DIT, agreed, earlier
+from twoclocks.papers.two_clocks.comparisons import OWN_DIT, agreed, earlier, range_of, steps_words
 from twoclocks.papers.views import view_of
 
 DEPARTURES = (0.02, 0.05, 0.1, 0.2)  # P1 does not say how large a difference counts as a split
@@ -31,7 +31,7 @@ class LossClocks:
 
     def words(self) -> str:
         def listed(onsets: dict[float, Onset]) -> str:
-            return ", ".join(f"{one} ({share:.0%})" for share, one in onsets.items())
+            return f"{steps_words(range_of([*onsets.values()]))} ({min(onsets):.0%}–{max(onsets):.0%})"
 
         return (
             f"rule: losses {listed(self.rule)}, samples {self.samples.rule}; memory: losses {listed(self.memory)}, "

@@ -217,10 +217,10 @@ def gpt_optimizer(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(GPT, {"rule.group": 6, "data.n": n, "training.weight_decay": decay}, shared)
 
 
-@grid("gpt-optimizer-seeds", 12, "the same for two more seeds, each until it copies")
+@grid("gpt-optimizer-seeds", 12, "the same for three seeds, each until it copies")
 def gpt_optimizer_seeds(scale: Scale) -> Iterator[Cell]:
     shared = {"training.steps": 40_000, **evaluated(80, 30), **AT_MEMORY}
-    for seed in (1, 2)[: len(scale.seeds(3)) - 1]:
+    for seed in scale.seeds(3):
         for n in scale.sizes((4096,)):
             point = {"rule.group": 6, "data.n": n, "training.seed": seed}
             for rate in scale.thinned(RATES):
