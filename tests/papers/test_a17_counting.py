@@ -26,8 +26,10 @@ def one_run(folder: Path, rule: Mapping[str, Any], at: float, seed: int, dips: b
     smooth = 0.99 * rise(steps, at, 16)
     valid = smooth * np.where((np.array(steps) > 1.15 * at) & (np.array(steps) < 4 * at), 0.7, 1.0) if dips else smooth
     columns = {"sample_accuracy": valid, "sample_memorization": 0 * valid}
-    columns |= {"averaged_sample_accuracy": smooth} if averaged else {}
     change = {"rule": dict(rule), "data.n": 4096, "training.seed": seed}
+    if averaged:
+        change["training.average"] = 0.999
+        columns |= {"averaged_sample_accuracy": smooth, "averaged_sample_memorization": 0 * valid}
     return simulated_run(folder, "p1-dit-mini", change, steps, columns)
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from twoclocks.clocks.onset import Onset, onset
-from twoclocks.core.counts import hits_of, is_stored, trials_of
-from twoclocks.papers.as_printed import PRINTED, printed_clocks
+from twoclocks.papers.as_printed import printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import OWN_DIT, Span, quotient, range_of, smaller, steps_words
+from twoclocks.runs.columns import Weights
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 LISTED = 0.9  # the paper's threshold, at which all onsets are told
@@ -21,8 +20,6 @@ PAPER_N = 4096
 PAIRS, TRIPLES = "parity G = 2", "parity G = 3"
 FIXED, VARIABLE = ("exact_k", "row_k"), ("row_variable_k", "global_k")
 MUCH = 0.5  # "much smaller": less than half of the step from G = 2 to 3, in the logarithm
-AVERAGED = "averaged_sample_accuracy"  # valid samples of the averaged weights, in runs that evaluate them
-Weights = Literal["raw", "averaged"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Counting(Claim):
         "with variable K are later than row-K and earlier than G = 3 (ranges over seeds apart)"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig21",)
-    grids: ClassVar[tuple[str, ...]] = ("counting", "counting-step")
+    grids: ClassVar[tuple[str, ...]] = ("counting", "counting-step", "counting-averaged")
 
     def judge(self, records: Records) -> Judgement:
         rules = rules_of(records)
@@ -79,16 +76,16 @@ class Counting(Claim):
         counted = [name for name in rules if name.startswith(FIXED)]
         if len(counted) < 2 or not {PAIRS, TRIPLES} <= rules.keys():
             return not_run("p1-dit-mini on parity with G = 2 and 3 and on counting rules with several K, at one N")
-        averaged = all(has_averages(one) for some in rules.values() for one in some)
-        weights: tuple[Weights, ...] = ("raw", "averaged") if averaged else ("raw",)
-        found = {(kind, level): comparison(rules, level, kind) for kind in weights for level in THRESHOLDS}
+        averaged = averaged_runs(rules)
+        weights: dict[Weights, dict[str, Records]] = {"raw": rules, **({"averaged": averaged} if averaged else {})}
+        found = {(kind, level): comparison(some, level, kind) for kind, some in weights.items() for level in THRESHOLDS}
         answers = {
             f"{kind}, {level:g}: {what}": answer
             for (kind, level), one in found.items()
             for what, answer in one.answers().items()
         }
         together = all_of([*answers.values()])
-        seeds = min(some.seeds for some in rules.values())
+        seeds = min(some.seeds for chosen in weights.values() for some in chosen.values())
         if missing and together == "yes":
             together = "undecided"
         words = [words_of(kind, level, one) for (kind, level), one in found.items() if level in (0.5, LISTED, 0.95)]
@@ -120,23 +117,17 @@ def rule_name(record: Record) -> str:
 
 
 def comparison(rules: Mapping[str, Records], threshold: float, weights: Weights) -> Comparison:
-    return Comparison(
-        {name: range_of([rule_onset(one, threshold, weights) for one in some]) for name, some in rules.items()}
-    )
+    """τ_rule of all rules as P1 reads it, at any threshold."""
+    onsets = {
+        name: [printed_clocks(one, threshold, weights=weights).rule for one in some] for name, some in rules.items()
+    }
+    return Comparison({name: range_of(some) for name, some in onsets.items()})
 
 
-def rule_onset(record: Record, threshold: float, weights: Weights) -> Onset:
-    """τ_rule as P1 reads it, at any threshold."""
-    if weights == "raw":
-        return printed_clocks(record, rule_threshold=threshold).rule
-    rows = [row for row in record.run.rows() if is_stored(row, AVERAGED)]
-    hits, trials = [hits_of(row, AVERAGED) for row in rows], [trials_of(row, AVERAGED) for row in rows]
-    sustain = min(PRINTED.sustain, len(rows))
-    return onset([row["step"] for row in rows], hits, trials, threshold, sustain, PRINTED.confidence)
-
-
-def has_averages(record: Record) -> bool:
-    return any(is_stored(row, AVERAGED) for row in record.run.rows())
+def averaged_runs(rules: Mapping[str, Records]) -> dict[str, Records]:
+    """Those that evaluate averaged weights beside the raw ones; none unless every rule has some."""
+    found = {name: some.those(lambda one: one.run.has_averages) for name, some in rules.items()}
+    return found if all(found.values()) else {}
 
 
 def words_of(weights: Weights, threshold: float, one: Comparison) -> str:

@@ -238,3 +238,14 @@ def dit_optimizer(scale: Scale) -> Iterator[Cell]:
         for decay in scale.thinned((1e-5, 1e-4, 1e-3, 1e-2)):
             point = {"rule.group": 6, "data.n": n, "training.optimizer": "adamw", "training.weight_decay": decay}
             yield scale.cell(DIT, point, shared)
+
+
+@grid("counting-averaged", 14, "counting rules with a moving average of the weights, evaluated beside the raw ones")
+def counting_averaged(scale: Scale) -> Iterator[Cell]:
+    triples = {"name": "parity", "length": 36, "group": 3}
+    for rule in scale.thinned((*COUNTING, triples)):
+        steps, first = (30_000, 1_000) if rule == triples else (8_000, 100)
+        shared = {"training.steps": steps, **evaluated(60, first), "training.average": 0.999}
+        for seed in scale.seeds(3):
+            for n in scale.sizes((4096,)):
+                yield scale.cell(DIT, {"rule": rule, "data.n": n, "training.seed": seed}, shared)
