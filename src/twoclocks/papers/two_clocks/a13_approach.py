@@ -19,8 +19,8 @@ class Approaching(Claim):
     title: ClassVar[str] = "Samples approach the training set before τ_mem"
     paper: ClassVar[str] = "valid and new samples move closer to the training set before exact copies appear"
     criterion: ClassVar[str] = (
-        "the nearest Hamming distance of valid and new samples is below that of new samples of the rule itself, with "
-        "95% confidence, before the interval of τ_mem begins"
+        "the nearest Hamming distance of valid and new samples is 2% below that of new samples of the rule itself, "
+        "with 95% confidence, before the interval of τ_mem begins"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig12",)
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
