@@ -13,9 +13,9 @@ from simulated_views import with_header
 
 from twoclocks.papers.records import Records
 from twoclocks.papers.rows import StoredRun
-from twoclocks.papers.two_clocks.a11_recombination import MOST_SAMPLES, Recombination, invention, where
+from twoclocks.papers.two_clocks.a11_recombination import MOST_SAMPLES, OMITTED, Recombination, invention
 
-KNOWN = {9: 0.63, 12: 0.31, 18: 0.004}
+KNOWN = {4: 0.875, 9: 0.63, 12: 0.31, 18: 0.004}
 CASES = ((9, 64), (12, 256), (18, 256))
 
 
@@ -32,7 +32,9 @@ def mixed_run(folder: Path, group: int, n: int, seed: int, inventive: float, las
         "group_accuracy": copied + ruled + recombined + random / 2,
         "group_memorization": copied + ruled * known + recombined + random * known / 2,
     }
-    change = {"rule.group": group, "data.n": n, "training.seed": seed}
+    change = {"rule.group": group, "data.n": n, "training.seed": seed, "data.omit": int(group == OMITTED)}
+    if group == OMITTED:  # such a run learns the rule, without one of the contents or with it
+        columns["sample_accuracy"] = np.maximum(0.99 * learned, copied)
     run = simulated_run(folder, "p1-dit-mini", change, steps, columns)
     column = {"name": "group_memorization", "about": "", "direction": "higher is copying", "chance_rule": known}
     return with_header(run, metrics=[column])
@@ -65,16 +67,13 @@ def test_whole_groups(tmp_path: Path, inventive: float, seeds: int, verdict: str
     assert found.verdict == verdict and "missing: G = 4" in found.measured, found
 
 
-def test_all_cases_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every case there, recombination is reproduced; the case of removed contents is played by another one."""
-    module = "twoclocks.papers.two_clocks.a11_recombination"
-
-    def all_there(found: Records) -> list[tuple[str, Records]]:
-        return [*where(found)[:-1], ("G = 4, contents removed", found.where(rule__group=9))]
-
-    monkeypatch.setattr(f"{module}.where", all_there)
-    assert Recombination().judge(runs(tmp_path, 0.0)).verdict == "reproduced"
-    assert Recombination().judge(runs(tmp_path, 0.0, seeds=1)).verdict == "seen once"
+def test_all_cases_together(tmp_path: Path) -> None:
+    """With every case there, recombination is reproduced; one case in which groups are invented refutes it."""
+    every = [*CASES, (OMITTED, 4096)]
+    assert Recombination().judge(runs(tmp_path, 0.0, cases=every)).verdict == "reproduced"
+    assert Recombination().judge(runs(tmp_path, 0.0, seeds=1, cases=every)).verdict == "seen once"
+    invented = runs(tmp_path / "invented", 0.9, cases=[(OMITTED, 4096)])
+    assert Recombination().judge(Records([*runs(tmp_path, 0.0), *invented])).verdict == "refuted"
 
 
 def test_only_where_it_can_fail_and_only_what_was_measured(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from simulated import log_steps, records, rise, simulated_run
 
-from twoclocks.papers.records import Record, Records
+from twoclocks.papers.records import Records
 from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.two_clocks.a18_structured import OneHotLater, RowsAlone, RowsFirst, wanted_cases
 
@@ -22,15 +22,6 @@ RULES: dict[str, dict[str, Any]] = {
     "sudoku_cyclic": {"name": "sudoku_cyclic"},
     "row_latin": {"name": "row_latin", "side": 6},
 }
-TURNED = 7  # the seed of the data that stands for transposed samples
-
-
-@pytest.fixture(autouse=True)
-def turned_by_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def is_transposed(one: Record) -> bool:
-        return bool(one.value("data.seed") == TURNED)
-
-    monkeypatch.setattr("twoclocks.papers.two_clocks.a18_structured.is_transposed", is_transposed)
 
 
 def one_run(
@@ -41,7 +32,7 @@ def one_run(
     copied = rise(steps, memory) if np.isfinite(memory) else np.zeros(len(steps))
     columns = {f"{kind}_accuracy": 0.99 * rise(steps, step) for kind, step in at.items()}
     columns |= {"sample_accuracy": np.min([*columns.values()], axis=0), "sample_memorization": copied}
-    change = {"rule": RULES[rule], "encoding": encoding, "training.seed": seed, "data.seed": TURNED if turned else 0}
+    change = {"rule": RULES[rule], "encoding": encoding, "training.seed": seed, "data.transposed": turned}
     preset = {"latin": "latin", "sudoku": "sudoku", "row": "row-latin"}[rule.split("_")[0]]
     return simulated_run(folder, f"p1-dit-{preset}", change, steps, columns)
 

@@ -64,7 +64,7 @@ class Recombination(Claim):
         "valid groups of a model of the rule, beyond those of random bits, at every evaluation until copying begins"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig1", "fig7")
-    grids: ClassVar[tuple[str, ...]] = ("dit-groups", "recombination")
+    grids: ClassVar[tuple[str, ...]] = ("dit-groups", "recombination", "recombination-omitted")
 
     def judge(self, records: Records) -> Judgement:
         cases = {name: {one: found for one in some if (found := invention(one))} for name, some in where(records)}

@@ -46,7 +46,7 @@ class RowsFirst(Structured):
         "85% valid rows before 85% valid columns in every run: Latin squares and Sudoku, both encodings, drawn "
         "uniformly and from the cyclic square, and again when all training samples are transposed"
     )
-    grids: ClassVar[tuple[str, ...]] = ("structured", "structured-cyclic")
+    grids: ClassVar[tuple[str, ...]] = ("structured", "structured-cyclic", "structured-transposed")
 
     def judge(self, records: Records) -> Judgement:
         there = self.chosen(records).where(rule__name=BOTH_AXES)

@@ -193,6 +193,14 @@ def structured_cyclic(scale: Scale) -> Iterator[Cell]:
                     yield scale.cell(f"p1-dit-{preset}", point, shared)
 
 
+@grid("structured-transposed", 11, "Latin squares and Sudoku of both samplers, every training sample transposed")
+def structured_transposed(scale: Scale) -> Iterator[Cell]:
+    for cell in (*structured(scale), *structured_cyclic(scale)):
+        if cell.settings.name != "p1-dit-row-latin":  # rows alone, transposed, are another rule
+            shared = {"training.steps": 40_000, **evaluated(60, 100)}
+            yield scale.cell(cell.settings.name, {**cell.point, "data.transposed": True}, shared)
+
+
 @grid("structured-memory", 11, "τ_mem of Latin squares and Sudoku in two encodings, at an N where it is soon")
 def structured_memory(scale: Scale) -> Iterator[Cell]:
     shared = {"training.steps": 40_000, **evaluated(60, 300), **AT_MEMORY}
@@ -249,3 +257,11 @@ def counting_averaged(scale: Scale) -> Iterator[Cell]:
         for seed in scale.seeds(3):
             for n in scale.sizes((4096,)):
                 yield scale.cell(DIT, {"rule": rule, "data.n": n, "training.seed": seed}, shared)
+
+
+@grid("recombination-omitted", 14, "G = 4 with one of the 8 group contents removed from training")
+def recombination_omitted(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 200_000, **evaluated(60, 2_000), "clocks.stop": "rule"}
+    for n in scale.sizes((4096,)):
+        for seed in scale.seeds(3):
+            yield scale.cell(DIT, {"rule.group": 4, "data.n": n, "data.omit": 1, "training.seed": seed}, shared)
