@@ -72,6 +72,11 @@ def test_of_equal_trainings_the_longest_is_taken(tmp_path: Path) -> None:
     ]
     (only,) = Records.of(runs)
     assert only.last_step == 9_000
+    change = {"training.steps": 9_000, "training.average": 0.99}
+    averaged = two_clocks_run(tmp_path, "p1-gpt-mini", change, rule=9, memory=99, last=9_000)
+    for order in ([*runs, averaged], [averaged, *runs]):  # of equally long ones, that with more columns
+        (only,) = Records.of(order)
+        assert only.run.settings.training.average == 0.99
 
 
 def test_every_committed_file_belongs_to_a_planned_run() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from twoclocks.core.errors import UserError
-from twoclocks.dissection import dissect_run
+from twoclocks.dissection import choose_views, dissect_run
 from twoclocks.papers.records import Record
 from twoclocks.papers.rows import StoredRun, write_rows
 from twoclocks.papers.views import view_of, write_views
@@ -33,3 +33,15 @@ def test_a_view_that_was_not_measured_is_none_and_a_damaged_one_is_named(tiny_di
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(UserError, match="restore the file"):
         view_of(Record(stored), "raster")
+
+
+def test_a_summary_with_other_settings_needs_no_new_measurement(tiny_dit: Run, tmp_path: Path) -> None:
+    stored = Record(StoredRun(write_rows(tiny_dit, tmp_path)))
+    write_views(tiny_dit, tmp_path, ["spectrum"])
+    for departure in (0.02, 0.2):
+        there = dissect_run(tiny_dit, choose_views(["spectrum"], {"spectrum": {"departure": departure}}))
+        found = view_of(stored, "spectrum", departure=departure)
+        assert found is not None and found.numbers() == there.infos["spectrum"].numbers()
+        assert found.numbers()["memory_clock"]["threshold"] == departure
+    with pytest.raises(UserError, match="departure"):
+        view_of(stored, "spectrum", levels=3)  # that would have to be measured

@@ -7,18 +7,21 @@ from dataclasses import replace
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
 from twoclocks.papers.records import Record
+from twoclocks.runs.columns import Weights
 
 PRINTED = ClockSettings(rule_threshold=0.9, memory_threshold=0.1, above_chance=True, sustain=3, confidence=0)
 STRUCTURED = 0.85  # P1's threshold of validity for Latin squares and Sudoku (C.6)
 
 
-def printed_clocks(record: Record, rule_threshold: float | None = None, memory_threshold: float = 0.1) -> Clocks:
+def printed_clocks(
+    record: Record, rule_threshold: float | None = None, memory_threshold: float = 0.1, weights: Weights = "raw"
+) -> Clocks:
     """Both clocks as P1 reads them: three evaluations in a row above 0.9 valid, and above chance + 0.1 copies.
 
-    A run with fewer evaluations than ``sustain`` needs all of them.
+    A run with fewer evaluations than ``sustain`` needs all of them. ``weights``: raw, or averaged over training.
     """
     threshold = rule_threshold if rule_threshold is not None else record.run.settings.clocks.rule_threshold
-    series = record.run.series()
+    series = record.run.series(weights)
     settings = replace(
         PRINTED,
         rule_threshold=threshold,

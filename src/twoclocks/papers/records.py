@@ -166,8 +166,9 @@ class Records(Sequence[Record]):
         return len({(one.seed, one.value("data.seed")) for one in self._records})
 
 
-def length(one: Record) -> tuple[int, int]:
-    return one.last_step, len(one.run.series().steps)
+def length(one: Record) -> tuple[int, int, float]:
+    """Steps, then evaluations; of equally long runs, one that evaluates averaged weights has more columns."""
+    return one.last_step, len(one.run.series().steps), one.run.settings.training.average
 
 
 def is_among(value: Any, wanted: Any) -> bool:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twoclocks.core.config import build, to_mapping
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.data.encodings import Decoded
 from twoclocks.dissection.cache import Cache
 from twoclocks.dissection.execution import Work, choose_views, dissect_run
 from twoclocks.dissection.subject import Reads, RunSubject, Subject
-from twoclocks.dissection.view import VIEWS, Info
+from twoclocks.dissection.view import VIEWS, Info, View
 from twoclocks.objectives.base import Network
 from twoclocks.papers.records import Record
 from twoclocks.papers.rows import StoredRun, file_name
@@ -49,13 +49,17 @@ class StoredSubject(Subject):
         raise UserError("the samples of a committed run are not there; repeat the run to measure something new")
 
 
-def view_of(record: Record, name: str) -> Info | None:
-    """What a view shows of a run; None where it was not measured and cannot be."""
+def view_of(record: Record, name: str, **interpretation: Any) -> Info | None:
+    """What a view shows of a run; None where it was not measured and cannot be.
+
+    ``interpretation`` changes settings of the summary, such as the ``departure`` of ``spectrum``; nothing is measured
+    again for them.
+    """
     run = record.run
     if isinstance(run, StoredRun):
         path = view_file(run.path, name)
-        return read_view(run, path) if path.is_file() else None
-    return dissect_run(run, [name], device="cpu").infos.get(name)
+        return read_view(run, path, interpretation) if path.is_file() else None
+    return dissect_run(run, choose_views([name], {name: interpretation}), device="cpu").infos.get(name)
 
 
 def view_file(rows: Path, name: str) -> Path:
@@ -65,8 +69,6 @@ def view_file(rows: Path, name: str) -> Path:
 
 def write_views(run: Run, folder: Path, names: Sequence[str], device: str | None = None) -> list[Path]:
     """Measure views on a finished run, and write what they measured beside its rows; returns the files."""
-    from safetensors.numpy import save
-
     chosen = choose_views(names)
     found = dissect_run(run, chosen, device)
     subject, written = RunSubject(run, device), []
@@ -75,11 +77,18 @@ def write_views(run: Run, folder: Path, names: Sequence[str], device: str | None
         arrays: dict[str, Any] = {CONSTANT + key: smaller(array) for key, array in work.taken[None].items()}
         for key in work.taken[work.steps[0]]:
             arrays[MEASURED + key] = smaller(np.stack([work.taken[step][key] for step in work.steps]))
-        about = {"view": name, "settings": to_mapping(chosen[name]), "steps": work.steps}
         path = view_file(folder / file_name(run.settings), name)
-        write_atomic(path, json.dumps(about).encode() + b"\n" + zlib.compress(save(arrays), 9))
+        write_atomic(path, encode_view(name, chosen[name], work.steps, arrays))
         written.append(path)
     return written
+
+
+def encode_view(name: str, view: View, steps: Sequence[int], arrays: Mapping[str, Any]) -> bytes:
+    """The file of a view: a line that says what it is, then its arrays."""
+    from safetensors.numpy import save
+
+    about = {"view": name, "settings": to_mapping(view), "steps": list(steps)}
+    return json.dumps(about).encode() + b"\n" + zlib.compress(save(dict(arrays)), 9)
 
 
 def smaller(array: Any) -> Any:
@@ -88,8 +97,8 @@ def smaller(array: Any) -> Any:
     return array.astype(np.float16) if large and np.abs(array[np.isfinite(array)]).max(initial=0) < 6e4 else array
 
 
-def read_view(run: StoredRun, path: Path) -> Info:
-    """The summary of committed measurements."""
+def read_view(run: StoredRun, path: Path, interpretation: Mapping[str, Any] | None = None) -> Info:
+    """The summary of committed measurements, by the settings with which they were made or by others of the summary."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -103,7 +112,11 @@ def read_view(run: StoredRun, path: Path) -> Info:
         {key.removeprefix(prefix): widened(array) for key, array in arrays.items() if key.startswith(prefix)}
         for prefix in (CONSTANT, MEASURED)
     )
-    view = build(VIEWS.get(about["view"]), about["settings"], about["view"])
+    kind, change = VIEWS.get(about["view"]), interpretation or {}
+    for key in change:
+        if key not in kind.interprets:
+            raise UnknownNameError(f"setting of the summary of {about['view']}", key, kind.interprets)
+    view = build(kind, {**about["settings"], **change}, about["view"])
     return view.info(StoredSubject(run, steps), steps, constants, measured)
 
 

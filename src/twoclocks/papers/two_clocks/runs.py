@@ -87,6 +87,14 @@ def counting(scale: Scale) -> Iterator[Cell]:
                 yield scale.cell(DIT, {"rule": rule, "data.n": n, "training.seed": seed}, shared)
 
 
+@grid("counting-step", 5, "τ_rule of the baseline at the counting rules' N: what one more bit per group costs")
+def counting_step(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 30_000, **evaluated(60, 1_000)}
+    for n in scale.sizes((4096,)):
+        for seed in scale.seeds(3):
+            yield scale.cell(DIT, {"data.n": n, "objective.sigma_data": 1.0, "training.seed": seed}, shared)
+
+
 @grid("dit-rule", 6, "τ_rule of DiT-mini over group size and N")
 def dit_rule(scale: Scale) -> Iterator[Cell]:
     for group, steps, seeds in ((2, 6_000, 3), (3, 30_000, 3), (4, 200_000, 2)):
@@ -113,11 +121,41 @@ def half_copies(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(GPT, point, {"training.steps": 40 * n, **evaluated(100, 30)})
 
 
+@grid("recombination", 8, "group sizes and N at which a training set holds a part of the valid groups only")
+def recombination(scale: Scale) -> Iterator[Cell]:
+    for group, n in ((9, 64), (12, 256), (18, 256)):
+        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
+        for size in scale.sizes((n,)):
+            for seed in scale.seeds(3):
+                yield scale.cell(DIT, {"rule.group": group, "data.n": size, "training.seed": seed}, shared)
+
+
 @grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
 def dit_law(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):
         shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
         for seed in scale.seeds(3 if n <= 1024 else 2 if n < 4096 else 1):
+            yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
+
+
+KEPT = {"evaluation.evaluations": 60, "evaluation.first": 30, "evaluation.keep_weights": 60}
+DIT_VIEWS = ("raster", "approach", "spectrum", "basin", "field", "groups", "trajectories")
+GPT_VIEWS = ("raster", "positions", "groups", "approach")
+
+
+@grid("dissection-gpt", 4, "checkpoints of GPT-mini from the first steps to beyond τ_mem", views=GPT_VIEWS)
+def dissection_gpt(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 12_000, **KEPT, "evaluation.keep_samples": 2048}
+    for n in scale.sizes((1024,)):
+        for seed in scale.seeds(3):
+            yield scale.cell(GPT, {"data.n": n, "training.seed": seed}, shared)
+
+
+@grid("dissection", 9, "checkpoints of DiT-mini from the first steps to beyond τ_mem", views=DIT_VIEWS)
+def dissection(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 150_000, **KEPT, "evaluation.keep_samples": 2048}
+    for n in scale.sizes((1024,)):
+        for seed in scale.seeds(3):
             yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
 
 
@@ -144,6 +182,37 @@ def structured(scale: Scale) -> Iterator[Cell]:
                     yield scale.cell(f"p1-dit-{rule}", point, shared)
 
 
+@grid("structured-cyclic", 11, "the same, drawn as P1 does: permutations of the cyclic square")
+def structured_cyclic(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 40_000, **evaluated(60, 100)}
+    rules = {"latin": {"name": "latin_cyclic", "side": 6}, "sudoku": {"name": "sudoku_cyclic"}}
+    for preset, rule in rules.items():
+        for encoding in ("scalar", "one_hot"):
+            for seed in scale.seeds(3):
+                for n in scale.sizes((4096,)):
+                    point = {"rule": rule, "data.n": n, "encoding": encoding, "training.seed": seed}
+                    yield scale.cell(f"p1-dit-{preset}", point, shared)
+
+
+@grid("structured-transposed", 11, "Latin squares and Sudoku of both samplers, every training sample transposed")
+def structured_transposed(scale: Scale) -> Iterator[Cell]:
+    for cell in (*structured(scale), *structured_cyclic(scale)):
+        if cell.settings.name != "p1-dit-row-latin":  # rows alone, transposed, are another rule
+            shared = {"training.steps": 40_000, **evaluated(60, 100)}
+            yield scale.cell(cell.settings.name, {**cell.point, "data.transposed": True}, shared)
+
+
+@grid("structured-memory", 11, "τ_mem of Latin squares and Sudoku in two encodings, at an N where it is soon")
+def structured_memory(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 40_000, **evaluated(60, 300), **AT_MEMORY}
+    for rule in ("latin", "sudoku"):
+        for encoding in ("scalar", "one_hot"):
+            for seed in scale.seeds(3):
+                for n in scale.sizes((128,)):
+                    point = {"data.n": n, "encoding": encoding, "training.seed": seed}
+                    yield scale.cell(f"p1-dit-{rule}", point, shared)
+
+
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
 
 
@@ -157,6 +226,18 @@ def gpt_optimizer(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(GPT, {"rule.group": 6, "data.n": n, "training.weight_decay": decay}, shared)
 
 
+@grid("gpt-optimizer-seeds", 12, "the same for three seeds, each until it copies")
+def gpt_optimizer_seeds(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 40_000, **evaluated(80, 30), **AT_MEMORY}
+    for seed in scale.seeds(3):
+        for n in scale.sizes((4096,)):
+            point = {"rule.group": 6, "data.n": n, "training.seed": seed}
+            for rate in scale.thinned(RATES):
+                yield scale.cell(GPT, {**point, "training.learning_rate": rate}, shared)
+            for decay in scale.thinned((1e-3, 1e-2, 1e-1, 0.3, 1.0)):
+                yield scale.cell(GPT, {**point, "training.weight_decay": decay}, shared)
+
+
 @grid("dit-optimizer", 12, "DiT-mini's learning rate and weight decay at G = 6")
 def dit_optimizer(scale: Scale) -> Iterator[Cell]:
     shared = {"training.steps": 300_000, **evaluated(60, 1_000), **AT_MEMORY}
@@ -166,3 +247,22 @@ def dit_optimizer(scale: Scale) -> Iterator[Cell]:
         for decay in scale.thinned((1e-5, 1e-4, 1e-3, 1e-2)):
             point = {"rule.group": 6, "data.n": n, "training.optimizer": "adamw", "training.weight_decay": decay}
             yield scale.cell(DIT, point, shared)
+
+
+@grid("counting-averaged", 14, "counting rules with a moving average of the weights, evaluated beside the raw ones")
+def counting_averaged(scale: Scale) -> Iterator[Cell]:
+    triples = {"name": "parity", "length": 36, "group": 3}
+    for rule in scale.thinned((*COUNTING, triples)):
+        steps, first = (30_000, 1_000) if rule == triples else (8_000, 100)
+        shared = {"training.steps": steps, **evaluated(60, first), "training.average": 0.999}
+        for seed in scale.seeds(3):
+            for n in scale.sizes((4096,)):
+                yield scale.cell(DIT, {"rule": rule, "data.n": n, "training.seed": seed}, shared)
+
+
+@grid("recombination-omitted", 14, "G = 4 with one of the 8 group contents removed from training")
+def recombination_omitted(scale: Scale) -> Iterator[Cell]:
+    shared = {"training.steps": 200_000, **evaluated(60, 2_000), "clocks.stop": "rule"}
+    for n in scale.sizes((4096,)):
+        for seed in scale.seeds(3):
+            yield scale.cell(DIT, {"rule.group": 4, "data.n": n, "data.omit": 1, "training.seed": seed}, shared)

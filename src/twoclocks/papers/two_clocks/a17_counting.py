@@ -1,0 +1,143 @@
+"""Claim A17: counting rules are learned as fast as pairs of bits, whatever the count (P1 §5.2, C.6, Fig. 21)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, ClassVar
+
+from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.records import Record, Records
+from twoclocks.papers.two_clocks.comparisons import OWN_DIT, Span, quotient, range_of, smaller, steps_words
+from twoclocks.runs.columns import Weights
+
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+LISTED = 0.9  # the paper's threshold, at which all onsets are told
+PAPER_N = 4096
+PAIRS, TRIPLES = "parity G = 2", "parity G = 3"
+FIXED, VARIABLE = ("exact_k", "row_k"), ("row_variable_k", "global_k")
+MUCH = 0.5  # "much smaller": less than half of the step from G = 2 to 3, in the logarithm
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """τ_rule of all rules at one threshold, each as a range over seeds."""
+
+    spans: Mapping[str, Span]
+
+    def fixed(self, *kinds: str) -> list[Span]:
+        return [span for name, span in self.spans.items() if name.startswith(kinds)]
+
+    @property
+    def spread(self) -> Span:
+        """The largest quotient of two onsets, over all K and pairs of bits."""
+        found = [self.spans[PAIRS], *self.fixed(*FIXED)]
+        low = max((quotient(a, b)[0] for a, b in permutations(found, 2)), default=1.0)
+        return max(1.0, low), max((quotient(a, b)[1] for a, b in permutations(found, 2)), default=math.inf)
+
+    @property
+    def step(self) -> Span:
+        """How much later triples are learned than pairs."""
+        return quotient(self.spans[TRIPLES], self.spans[PAIRS])
+
+    def answers(self) -> dict[str, Answer]:
+        low, high = self.step
+        found = {"spread over K": smaller(self.spread, (low**MUCH, high**MUCH))}
+        rows = self.fixed("row_k")
+        for name, span in self.spans.items():
+            if name.startswith(VARIABLE) and rows:
+                typical = tuple(math.prod(row[end] for row in rows) ** (1 / len(rows)) for end in (0, 1))
+                later = smaller((typical[0], typical[1]), span)
+                found[f"{name} later"] = all_of([later, smaller(span, self.spans[TRIPLES])])
+        return found
+
+
+@CLAIMS.register("A17")
+class Counting(Claim):
+    """DiT-mini on counting rules of 36 bits, beside parity of pairs and triples."""
+
+    id: ClassVar[str] = "A17"
+    title: ClassVar[str] = "Counting rules are learned as fast as pairs of bits, whatever the count"
+    paper: ClassVar[str] = "exact-K and row-K learn as fast as parity with G = 2 for every K; variable K slightly later"
+    criterion: ClassVar[str] = (
+        "at N = 4,096, for thresholds of validity from 0.5 to 0.95, of raw and, where evaluated, averaged weights: the "
+        "quotient of any two τ_rule of exact-K, row-K and G = 2 is below the square root of that of G = 3 to 2; rules "
+        "with variable K are later than row-K and earlier than G = 3 (ranges over seeds apart)"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig21",)
+    grids: ClassVar[tuple[str, ...]] = ("counting", "counting-step", "counting-averaged")
+
+    def judge(self, records: Records) -> Judgement:
+        rules = rules_of(records)
+        missing = [kind for kind in (*FIXED, *VARIABLE) if not any(name.startswith(f"{kind} ") for name in rules)]
+        counted = [name for name in rules if name.startswith(FIXED)]
+        if len(counted) < 2 or not {PAIRS, TRIPLES} <= rules.keys():
+            return not_run("p1-dit-mini on parity with G = 2 and 3 and on counting rules with several K, at one N")
+        averaged = averaged_runs(rules)
+        weights: dict[Weights, dict[str, Records]] = {"raw": rules, **({"averaged": averaged} if averaged else {})}
+        found = {(kind, level): comparison(some, level, kind) for kind, some in weights.items() for level in THRESHOLDS}
+        answers = {
+            f"{kind}, {level:g}: {what}": answer
+            for (kind, level), one in found.items()
+            for what, answer in one.answers().items()
+        }
+        together = all_of([*answers.values()])
+        seeds = min(some.seeds for chosen in weights.values() for some in chosen.values())
+        if missing and together == "yes":
+            together = "undecided"
+        words = [words_of(kind, level, one) for (kind, level), one in found.items() if level in (0.5, LISTED, 0.95)]
+        words += [f"missing: {', '.join(missing)}"] * bool(missing) + ["averaged weights: none"] * (not averaged)
+        values: dict[str, Any] = {"answers": answers, "n": next(iter(rules[PAIRS])).n}
+        values |= {f"{kind}, {level:g}": json_of(one) for (kind, level), one in found.items()}
+        return Judgement(verdict_of(together, seeds), "; ".join(words), seeds, values)
+
+
+def rules_of(records: Records) -> dict[str, Records]:
+    """The runs of every rule at one N: the paper's if it is there, else the largest of the counting rules."""
+    plain = records.where(**OWN_DIT)
+    counting = plain.where(rule__name=(*FIXED, *VARIABLE))
+    n = PAPER_N if any(one.n == PAPER_N for one in counting) else max((one.n for one in counting), default=0)
+    pairs_and_triples = plain.where(rule__name="parity", rule__group=(2, 3))
+    found: dict[str, list[Record]] = {}
+    for one in (*pairs_and_triples.where(data__n=n), *counting.where(data__n=n)):
+        found.setdefault(rule_name(one), []).append(one)
+    return {name: Records(some) for name, some in sorted(found.items())}
+
+
+def rule_name(record: Record) -> str:
+    """Such as ``row_k K = 3``."""
+    name = str(record.value("rule.name"))
+    if name == "parity":
+        return f"parity G = {record.value('rule.group')}"
+    count = record.value("rule.k") if name in FIXED else record.value("rule.ks")
+    return f"{name} K = {count if isinstance(count, int) else '/'.join(map(str, count))}"
+
+
+def comparison(rules: Mapping[str, Records], threshold: float, weights: Weights) -> Comparison:
+    """τ_rule of all rules as P1 reads it, at any threshold."""
+    onsets = {
+        name: [printed_clocks(one, threshold, weights=weights).rule for one in some] for name, some in rules.items()
+    }
+    return Comparison({name: range_of(some) for name, some in onsets.items()})
+
+
+def averaged_runs(rules: Mapping[str, Records]) -> dict[str, Records]:
+    """Those that evaluate averaged weights beside the raw ones; none unless every rule has some."""
+    found = {name: some.those(lambda one: one.run.has_averages) for name, some in rules.items()}
+    return found if all(found.values()) else {}
+
+
+def words_of(weights: Weights, threshold: float, one: Comparison) -> str:
+    spread, step = one.spread, one.step
+    words = f"spread ×{spread[0]:.2g}–{spread[1]:.2g}, G = 2 to 3 ×{step[0]:.2g}–{step[1]:.2g}"
+    listed = ", ".join(f"{name} {steps_words(span)}" for name, span in one.spans.items())
+    return f"{weights} weights, {threshold:g}: {words}" + (f" ({listed})" if threshold == LISTED else "")
+
+
+def json_of(one: Comparison) -> dict[str, list[float | None]]:
+    """All ranges for JSON, which has no infinity."""
+    ranges = {**one.spans, "spread": one.spread, "step": one.step}
+    return {name: [end if math.isfinite(end) else None for end in span] for name, span in ranges.items()}

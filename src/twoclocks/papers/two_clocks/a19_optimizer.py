@@ -1,0 +1,155 @@
+"""Claim A19: the baseline's learning rate is the fastest; weight decay widens GPT's window up to a point (P1 C.7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from twoclocks.clocks.window import Clocks
+from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.comparisons import Span, largest_n, quotient, range_of, smaller, steps_words
+from twoclocks.papers.two_clocks.runs import DIT, GPT
+
+GROUP, RATE = 6, 1e-4
+FEWEST = 3  # values of a sweep
+
+
+class Sweep(Claim):
+    """Clocks at G = 6 over one setting of the optimizer; a base class."""
+
+    id: ClassVar[str] = "A19"
+    preset: ClassVar[str]
+    swept: ClassVar[str]  # the setting that is varied
+
+    def groups(self, records: Records) -> dict[float, Records]:
+        """The runs of every value of the setting, all else being the baseline's, at the largest N."""
+        fixed: dict[str, Any] = {"training__weight_decay": 0.0, "training__learning_rate": RATE}
+        fixed.pop(self.swept.replace(".", "__"))
+        fixed |= {"training__batch": 256, "objective__sigma_data": 1.0} if self.preset == DIT else {}
+        fixed |= {"training__batch": 128} if self.preset == GPT else {}
+        chosen = records.where(preset=self.preset, rule__name="parity", rule__group=GROUP, **fixed)
+        by_size = [chosen.where(data__n=n) for n in chosen.by("data.n")]
+        swept = [some for some in by_size if len(some.by(self.swept)) >= FEWEST]
+        return largest_n(Records(one for some in swept for one in some)).by(self.swept)
+
+
+class FastestRate(Sweep):
+    """τ_rule over learning rates."""
+
+    swept: ClassVar[str] = "training.learning_rate"
+    baseline: ClassVar[tuple[float, ...]]  # rates that may be the paper's baseline
+
+    def judge(self, records: Records) -> Judgement:
+        groups = self.groups(records)
+        if not set(self.baseline) & groups.keys():
+            return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} learning rates")
+        spans = {rate: rule_span([printed_clocks(one) for one in some]) for rate, some in groups.items()}
+        answer = judge_rates(spans, self.baseline)
+        seeds = min(some.seeds for some in groups.values())
+        words = ", ".join(f"{rate:g}: {steps_words(span)}" for rate, span in spans.items())
+        values = {"tau_rule": {f"{rate:g}": ends(span) for rate, span in spans.items()}}
+        return Judgement(verdict_of(answer, seeds), f"τ_rule by learning rate {words}", seeds, values)
+
+
+@CLAIMS.register("A19-dit-rate")
+class DiTRate(FastestRate):
+    """DiT-mini."""
+
+    title: ClassVar[str] = "DiT: the baseline's learning rate is the fastest"
+    paper: ClassVar[str] = "DiT-mini at G = 6: 1e-4 gives the earliest rule onset of 1e-5 … 3e-3"
+    criterion: ClassVar[str] = "τ_rule at 1e-4 earlier than at every other rate; a rule learned after copying is none"
+    figures: ClassVar[tuple[str, ...]] = ("fig24",)
+    grids: ClassVar[tuple[str, ...]] = ("dit-optimizer",)
+    preset: ClassVar[str] = DIT
+    baseline: ClassVar[tuple[float, ...]] = (1e-4,)
+
+
+@CLAIMS.register("A19-gpt-rate")
+class GPTRate(FastestRate):
+    """GPT-mini, whose baseline is not printed: the text speaks of one, the caption of two."""
+
+    title: ClassVar[str] = "GPT: the baseline's learning rate is the fastest"
+    paper: ClassVar[str] = "GPT-mini at G = 6: the baseline is fastest; 1e-4 and 3e-4 are rapid, larger rates fail"
+    criterion: ClassVar[str] = (
+        "τ_rule at 1e-4 or at 3e-4 earlier than at every rate but these two; a rule learned after copying is none"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig26",)
+    grids: ClassVar[tuple[str, ...]] = ("gpt-optimizer", "gpt-optimizer-seeds")
+    preset: ClassVar[str] = GPT
+    baseline: ClassVar[tuple[float, ...]] = (1e-4, 3e-4)
+
+
+@CLAIMS.register("A19-gpt-decay")
+class WideningDecay(Sweep):
+    """The window of GPT-mini over weight decays."""
+
+    title: ClassVar[str] = "GPT: weight decay widens the window up to a point"
+    paper: ClassVar[str] = "a moderate weight decay maximizes the gap of τ_rule and τ_mem; very large ones reduce it"
+    criterion: ClassVar[str] = (
+        "τ_mem/τ_rule at some weight decay between 0 and the largest is larger than at both ends (ranges over seeds "
+        "apart); a run that does not learn the rule has no window"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("fig27",)
+    grids: ClassVar[tuple[str, ...]] = ("gpt-optimizer", "gpt-optimizer-seeds")
+    preset: ClassVar[str] = GPT
+    swept: ClassVar[str] = "training.weight_decay"
+
+    def judge(self, records: Records) -> Judgement:
+        groups = self.groups(records)
+        if 0.0 not in groups:
+            return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} weight decays, of which one is 0")
+        spans = {decay: window_span([printed_clocks(one) for one in some]) for decay, some in groups.items()}
+        seeds = min(some.seeds for some in groups.values())
+        words = ", ".join(f"{decay:g}: {ratio_words(span)}" for decay, span in spans.items())
+        values = {"window": {f"{decay:g}": ends(span) for decay, span in spans.items()}}
+        answer = has_interior_maximum([*spans.values()])
+        return Judgement(verdict_of(answer, seeds), f"τ_mem/τ_rule by weight decay {words}", seeds, values)
+
+
+def rule_span(found: list[Clocks]) -> Span:
+    """The range of τ_rule over seeds; a rule that is not learned before copying begins never is (P1 C.7)."""
+    spans = [(math.inf, math.inf) if one.verdict == "empty" else range_of([one.rule]) for one in found]
+    return min(low for low, _ in spans), max(high for _, high in spans)
+
+
+def judge_rates(spans: Mapping[float, Span], baseline: tuple[float, ...]) -> Answer:
+    """Whether one of the baseline's rates is earlier than every other rate."""
+    others = [span for rate, span in spans.items() if rate not in baseline]
+    found = [all_of([smaller(spans[rate], span) for span in others]) for rate in baseline if rate in spans]
+    return "yes" if "yes" in found else "no" if set(found) == {"no"} else "undecided"
+
+
+def window_span(found: list[Clocks]) -> Span:
+    """The range of τ_mem/τ_rule over seeds, without an end where copying was not seen; at most 1: no window."""
+    spans = [one_window(clocks) for clocks in found]
+    return min((low for low, _ in spans), default=0.0), max((high for _, high in spans), default=math.inf)
+
+
+def one_window(clocks: Clocks) -> Span:
+    rule, memory = clocks.rule, clocks.memory
+    if not rule.seen or clocks.verdict == "empty":
+        return 0.0, 1.0
+    return quotient((memory.lower, memory.upper), (rule.lower, rule.upper))
+
+
+def has_interior_maximum(spans: list[Span]) -> Answer:
+    """Whether a value inside is larger than those at both ends; no where an end is larger than all inside."""
+    first, *inside, last = spans
+    if any(smaller(first, one) == smaller(last, one) == "yes" for one in inside):
+        return "yes"
+    ends_above = [all(smaller(one, end) == "yes" for one in inside) for end in (first, last)]
+    return "no" if any(ends_above) else "undecided"
+
+
+def ends(span: Span) -> list[float | None]:
+    return [end if math.isfinite(end) else None for end in span]
+
+
+def ratio_words(span: Span) -> str:
+    low, high = span
+    if not math.isfinite(high):
+        return f"at least {low:.2g}"
+    return f"{low:.2g}–{high:.2g}" if high > low else f"{low:.2g}"

@@ -1,0 +1,89 @@
+"""Claim A19 on sweeps with known clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated import records, two_clocks_run
+
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.a19_optimizer import DiTRate, GPTRate, WideningDecay
+
+Clocks = tuple[float, float]  # steps at which validity and copies are at a half
+NEVER = np.inf
+
+
+def sweep(folder: Path, preset: str, swept: str, clocks: Mapping[float, Clocks], seeds: int, n: int = 4096) -> Records:
+    """Runs at G = 6 whose onsets scatter by 3%."""
+    found = []
+    for value, (rule, memory) in clocks.items():
+        for seed in range(seeds):
+            scatter = float(np.exp(np.random.default_rng(seed).normal(0, 0.03)))
+            change = {"rule.group": 6, "data.n": n, "training.seed": seed, f"training.{swept}": value}
+            last = 300_000 if "dit" in preset else 40_000
+            found.append(
+                two_clocks_run(folder, preset, change, rule=rule * scatter, memory=memory / scatter, last=last)
+            )
+    return records(found)
+
+
+DIT_RATES = {3e-5: (60_000, 2e5), 1e-4: (20_000, 1e5), 3e-4: (40_000, 9e4), 3e-3: (NEVER, NEVER)}
+
+
+@pytest.mark.parametrize(
+    ("change", "seeds", "verdict"),
+    [
+        ({}, 3, "reproduced"),
+        ({}, 1, "seen once"),
+        ({3e-4: (10_000, 5e4)}, 3, "refuted"),  # another rate is faster
+        ({1e-4: (NEVER, 15_000)}, 3, "refuted"),  # valid at 15,000, but only by copying
+        ({3e-4: (20_300, 5e4)}, 3, "undecided"),
+    ],
+)
+def test_rates_of_dit(tmp_path: Path, change: dict[float, Clocks], seeds: int, verdict: str) -> None:
+    found = DiTRate().judge(sweep(tmp_path, "p1-dit-mini", "learning_rate", {**DIT_RATES, **change}, seeds))
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize(
+    ("fast", "verdict"), [(1e-4, "reproduced"), (3e-4, "reproduced"), (1e-3, "refuted"), (3e-5, "refuted")]
+)
+def test_rates_of_gpt(tmp_path: Path, fast: float, verdict: str) -> None:
+    """The baseline is 1e-4 or 3e-4: either may be the fastest."""
+    clocks = {rate: (800 if rate == fast else 3_000, 9_000) for rate in (3e-5, 1e-4, 3e-4, 1e-3)}
+    found = GPTRate().judge(sweep(tmp_path, "p1-gpt-mini", "learning_rate", clocks, 3))
+    assert found.verdict == verdict, found
+
+
+@pytest.mark.parametrize(
+    ("memory", "seeds", "verdict"),
+    [
+        ((4_000, 6_000, 12_000, 5_000), 3, "reproduced"),
+        ((4_000, 6_000, 12_000, 5_000), 1, "seen once"),
+        ((4_000, 6_000, NEVER, 5_000), 3, "reproduced"),  # copying never began
+        ((4_000, 6_000, 12_000, 30_000), 3, "refuted"),  # it widens to the end
+        ((12_000, 6_000, 5_000, 4_000), 3, "refuted"),  # it narrows
+        ((4_000, 6_000, NEVER, NEVER), 3, "undecided"),
+        ((6_000, 6_000, 6_000, 6_000), 3, "undecided"),
+    ],
+)
+def test_weight_decay(tmp_path: Path, memory: tuple[float, ...], seeds: int, verdict: str) -> None:
+    clocks = {decay: (500, at) for decay, at in zip((0.0, 0.01, 0.1, 1.0), memory, strict=True)}
+    found = WideningDecay().judge(sweep(tmp_path, "p1-gpt-mini", "weight_decay", clocks, seeds))
+    assert found.verdict == verdict, found
+
+
+def test_a_rule_that_is_not_learned_has_no_window(tmp_path: Path) -> None:
+    clocks = {0.0: (500, 4_000), 0.1: (500, 9_000), 1.0: (NEVER, NEVER)}
+    assert WideningDecay().judge(sweep(tmp_path, "p1-gpt-mini", "weight_decay", clocks, 3)).verdict == "reproduced"
+
+
+def test_sweeps_of_other_settings_do_not_count(tmp_path: Path) -> None:
+    rates = sweep(tmp_path, "p1-gpt-mini", "learning_rate", {1e-5: (1, 2e4), 1e-4: (500, 1e4), 1e-3: (9, 1e4)}, 1)
+    assert WideningDecay().judge(rates).verdict == "not run"  # one weight decay only
+    assert DiTRate().judge(rates).verdict == "not run"
+    for claim in (DiTRate(), GPTRate(), WideningDecay()):
+        assert claim.judge(records([])).verdict == "not run"
