@@ -140,13 +140,19 @@ class Records(Sequence[Record]):
         """Those that fulfil a condition."""
         return Records((one for one in self._records if condition(one)), self.scale)
 
-    def baseline(self, preset: str, varied: Collection[str] = (), **conditions: Any) -> Records:
+    def baseline(self, preset: str, varied: Collection[str] = (), any_rule: bool = False, **conditions: Any) -> Records:
         """Those that differ from a preset, as this scale has it, only in group size, N, seeds and length.
 
-        ``varied``: settings that may be others too, by dotted name. ``conditions`` select among them, as in ``where``.
+        ``varied``: settings that may be others too, by dotted name. ``any_rule``: so may the rule and the encoding.
+        ``conditions`` select among them, as in ``where``.
         """
-        own = fixed(flat(to_mapping(self.scale.cell(preset, {}).settings, whole=True)), varied)
-        alike = self.where(preset=preset).those(lambda one: fixed(one.settings, varied) == own)
+
+        def kept(settings: Mapping[str, Any]) -> dict[str, Any]:
+            found = fixed(settings, varied)
+            return {k: v for k, v in found.items() if not (any_rule and k.startswith(("rule.", "encoding")))}
+
+        own = kept(flat(to_mapping(self.scale.cell(preset, {}).settings, whole=True)))
+        alike = self.where(preset=preset).those(lambda one: kept(one.settings) == own)
         return alike.where(**conditions)
 
     def by(self, name: str) -> dict[Any, Records]:

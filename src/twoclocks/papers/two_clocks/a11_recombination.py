@@ -13,7 +13,8 @@ from twoclocks.core.errors import UnknownNameError
 from twoclocks.papers.as_printed import PRINTED, printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_DIT, agreed
+from twoclocks.papers.two_clocks.comparisons import agreed
+from twoclocks.papers.two_clocks.runs import DIT
 
 LITTLE = 0.1  # of the groups that a model of the rule would invent
 CONFIDENCE = 0.95
@@ -93,7 +94,7 @@ class Recombination(Claim):
 
 def where(records: Records) -> list[tuple[str, Records]]:
     """The runs that can show invention, by case."""
-    plain = records.where(rule__name="parity", **OWN_DIT)
+    plain = records.baseline(DIT, varied=("data.omit",))
     whole = plain.those(lambda one: not one.value("data.omit"))
     found = [
         (f"G = {group}", whole.where(rule__group=group).those(lambda one, most=most: one.n <= most))  # type: ignore[misc]

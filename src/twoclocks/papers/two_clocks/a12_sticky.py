@@ -15,7 +15,8 @@ from twoclocks.dissection.views.raster import RasterInfo, States
 from twoclocks.evaluation.states import STATES, State
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_DIT, agreed, smaller
+from twoclocks.papers.two_clocks.comparisons import agreed, smaller
+from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
 RESAMPLES = 400
@@ -66,7 +67,7 @@ class Sticky(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.where(rule__name="parity", rule__group=3, **OWN_DIT)
+        chosen = records.baseline(DIT, rule__group=3)
         found = {one: persistence for one in chosen if (persistence := late_persistence(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with outcomes at two evaluations after copying has begun")

@@ -10,7 +10,8 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_DIT, agreed, earlier, range_of, steps_words
+from twoclocks.papers.two_clocks.comparisons import agreed, earlier, range_of, steps_words
+from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
 DEPARTURES = (0.02, 0.05, 0.1, 0.2)  # P1 does not say how large a difference counts as a split
@@ -54,7 +55,7 @@ class LossesFirst(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.where(rule__name="parity", rule__group=3, **OWN_DIT)
+        chosen = records.baseline(DIT, rule__group=3)
         found = {one: clocks for one in chosen if (clocks := loss_clocks(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with losses by noise scale, beyond both clocks")

@@ -11,7 +11,8 @@ import numpy as np
 from twoclocks.dissection.views.basin import LINES, BasinInfo
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_DIT, Span, agreed
+from twoclocks.papers.two_clocks.comparisons import Span, agreed
+from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
 NEAR = 0.1  # half-widths are read on a grid of 0.05
@@ -71,7 +72,7 @@ class Basins(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.where(rule__name="parity", rule__group=3, **OWN_DIT)
+        chosen = records.baseline(DIT, rule__group=3)
         found = {one: widths for one in chosen if (widths := widths_of(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with basins, beyond both clocks")

@@ -16,7 +16,8 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.positions import PositionsInfo
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_GPT, agreed, earlier
+from twoclocks.papers.two_clocks.comparisons import agreed, earlier
+from twoclocks.papers.two_clocks.runs import GPT
 from twoclocks.papers.views import view_of
 
 WORTH = 0.05  # nats by which a perfect memory is better than the rule: such positions must split
@@ -72,7 +73,7 @@ class LastBitsFirst(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection-gpt",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.where(rule__name="parity", rule__group=3, **OWN_GPT)
+        chosen = records.baseline(GPT, rule__group=3)
         found = {one: order for one in chosen if (order := order_of(one)) is not None}
         if not found:
             return not_run("p1-gpt-mini at G = 3 with losses by position, until copying begins")

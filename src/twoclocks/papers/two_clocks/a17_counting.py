@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from twoclocks.papers.as_printed import printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import OWN_DIT, Span, quotient, range_of, smaller, steps_words
+from twoclocks.papers.two_clocks.comparisons import Span, quotient, range_of, smaller, steps_words
+from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.runs.columns import Weights
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -97,7 +98,7 @@ class Counting(Claim):
 
 def rules_of(records: Records) -> dict[str, Records]:
     """The runs of every rule at one N: the paper's if it is there, else the largest of the counting rules."""
-    plain = records.where(**OWN_DIT)
+    plain = records.baseline(DIT, any_rule=True)
     counting = plain.where(rule__name=(*FIXED, *VARIABLE))
     n = PAPER_N if any(one.n == PAPER_N for one in counting) else max((one.n for one in counting), default=0)
     pairs_and_triples = plain.where(rule__name="parity", rule__group=(2, 3))

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.papers.claim import Answer
 from twoclocks.papers.records import Records
 
 Span = tuple[float, float]  # least and largest possible value
-OWN_DIT: dict[str, Any] = {
-    **{"preset": "p1-dit-mini", "objective__sigma_data": 1.0, "training__batch": 256},
-    **{"training__learning_rate": 1e-4, "training__weight_decay": 0.0},
-}
-OWN_GPT: dict[str, Any] = {
-    **{"preset": "p1-gpt-mini", "training__batch": 128},
-    **{"training__learning_rate": 1e-4, "training__weight_decay": 0.0},
-}
 
 
 def smaller(one: Span, other: Span) -> Answer:
