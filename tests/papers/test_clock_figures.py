@@ -21,7 +21,7 @@ from twoclocks.papers.two_clocks.curves import law_line, plain_curves, plain_rec
 from twoclocks.runs import run
 
 assert two_clocks.__doc__  # importing it registers the figures
-WITH_RUNS = ("fig2", "fig20")
+WITH_RUNS = ("fig1", "fig2", "fig7", "fig8", "fig9", "fig10", "fig20", "table4")
 SIZES = (512, 1024, 2048, 4096)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -195,7 +195,18 @@ def middle_onset(runs: Sequence[RunCurves], clock: ClockName) -> float | None:
     return median(found) if found and 2 * len(found) > len(runs) else None
 
 
-def seeds_words(runs: Sequence[RunCurves]) -> str:
+class Placed(Protocol):
+    """A run that has its place in a figure by network, group size and N."""
+
+    @property
+    def preset(self) -> str: ...
+    @property
+    def group(self) -> int: ...
+    @property
+    def n(self) -> int: ...
+
+
+def seeds_words(runs: Sequence[Placed]) -> str:
     """Such as ``3 seeds``, or ``1 to 3 seeds`` where group sizes and N have different numbers of them."""
     counts = [len(same) for same in grouped(runs, lambda one: (one.preset, one.group, one.n)).values()]
     low, high = min(counts), max(counts)

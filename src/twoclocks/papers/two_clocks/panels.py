@@ -93,6 +93,7 @@ def draw_family(
         x = one.passes if by_passes else one.steps
         axis.plot(x, values(one), color=colours[key(one)], linewidth=1.2, alpha=0.9)
     (passes_axis if by_passes else steps_axis)(axis, runs)
+    axis.tick_params(axis="x", labelsize=7)
 
 
 def colour_legend(axis: Any, colours: Mapping[int, Any], title: str, **options: Any) -> None:
@@ -184,12 +185,12 @@ def draw_law_line(axis: Any, line: LawLine, colour: Any, **options: Any) -> None
 
 def draw_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: float, widths: Sequence[float]) -> Figure:
     """A table as a figure, with a line below its head; ``widths`` are relative."""
-    with styled(width, 0.32 + 0.235 * (len(rows) + 1)) as figure:
+    with styled(width, 0.32 + 0.235 * (len(rows) + 1.5)) as figure:
         axis = figure.subplots()
         axis.set_axis_off()
         whole: Any = {"bbox": [0, 0, 1, 1]}  # matplotlib takes a list, its stubs do not
         shares = [one / sum(widths) for one in widths]
-        table = axis.table([*rows], colLabels=[*head], colWidths=shares, cellLoc="left", **whole)
+        table = axis.table([*rows], colLabels=[*head], colWidths=shares, cellLoc="left", colLoc="left", **whole)
         table.auto_set_font_size(False)
         table.set_fontsize(8.5)
         for (line, _), cell in table.get_celld().items():
@@ -197,5 +198,6 @@ def draw_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: float,
             cell.visible_edges = "B"
             cell.get_text().set_color(light("ink"))
             if not line:
-                cell.get_text().set_fontweight("bold")
+                cell.set_text_props(fontweight="bold", va="center")
+                cell.set_height(cell.get_height() * (1 + max(one.count("\n") for one in head) * 0.8))
         return figure

@@ -121,6 +121,15 @@ def dit_law(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
 
 
+@grid("gpt-positions", 4, "checkpoints of GPT-mini well past τ_mem, for its loss by position", ("positions",))
+def gpt_positions(scale: Scale) -> Iterator[Cell]:
+    kept = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 40}
+    shared = {"training.steps": 20_000, "evaluation.evaluations": 80, "evaluation.first": 30, **kept}
+    for n in scale.sizes((4096,)):
+        for seed in scale.seeds(3):
+            yield scale.cell(GPT, {"data.n": n, "training.seed": seed}, shared)
+
+
 @grid("network-sizes", 10, "both clocks of the smallest and largest networks")
 def network_sizes(scale: Scale) -> Iterator[Cell]:
     for size in ("nano", "mini", "b"):
@@ -142,6 +151,16 @@ def structured(scale: Scale) -> Iterator[Cell]:
                 for n in scale.sizes((4096,)):
                     point = {"data.n": n, "encoding": encoding, "training.seed": seed}
                     yield scale.cell(f"p1-dit-{rule}", point, shared)
+
+
+@grid("frontier", 12, "seeds of both networks where the rule is learned just before τ_mem, or not")
+def frontier(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((512, 1024)):
+        for group in scale.thinned((4, 6)):
+            for seed in scale.seeds(3):
+                point = {"rule.group": group, "data.n": n, "training.seed": seed}
+                yield scale.cell(DIT, point, {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY})
+                yield scale.cell(GPT, point, {"training.steps": 60_000, **evaluated(90, 30), **AT_MEMORY})
 
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)
