@@ -30,6 +30,7 @@ from twoclocks.papers.two_clocks.panels import (
     BY_GROUP,
     BY_SIZE,
     CLOCKS,
+    MODEL_MARKERS,
     accuracy,
     colour_legend,
     colours_of,
@@ -138,8 +139,6 @@ def draw_models(axis: Any, info: ClockPanels) -> None:
     """C: both clocks over the group size, one marker per network, moved a little so that they do not overlap."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import NullLocator
-
-    from twoclocks.papers.two_clocks.panels import MODEL_MARKERS
 
     presets = [preset for preset in MODELS if any(one.preset == preset for one in info.models)]
     shift = {preset: 1.05 ** (k - (len(presets) - 1) / 2) for k, preset in enumerate(presets)}

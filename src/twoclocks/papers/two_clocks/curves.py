@@ -113,13 +113,14 @@ def plain_curves(records: Records, *presets: str) -> tuple[RunCurves, ...]:
     return tuple(sorted(found, key=lambda one: (order.index(one.preset), one.group, one.n, one.seed)))
 
 
-def some_curves(records: Records, *presets: str) -> tuple[RunCurves, ...]:
-    """The same; MissingRunsError where there is none."""
-    found = plain_curves(records, *presets)
+def some_curves(records: Records, *presets: str, clock: ClockName = "rule") -> tuple[RunCurves, ...]:
+    """The same, of runs that were made to show a clock; MissingRunsError where there is none."""
+    found = tuple(clock_runs(plain_curves(records, *presets), clock))
     if not found:
         names = ", ".join(MODELS[preset] for preset in presets)
+        beyond = " that goes beyond τ_rule" if clock == "memory" else ""
         raise MissingRunsError(
-            f"runs: there is none of {names} on parity with the preset's settings; make the runs first"
+            f"runs: there is none of {names} on parity with the preset's settings{beyond}; make the runs first"
         )
     return found
 

@@ -14,7 +14,9 @@ from twoclocks.evaluation import PartAccuracy, PartMemorization, SampleAccuracy,
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.curves import MODELS, seeds_words
 from twoclocks.papers.two_clocks.panels import explain, proportion_axis
+from twoclocks.report.drawings.parts import SMALL
 
+LEGEND = {**SMALL, "handlelength": 2.8}  # long enough to tell dashes apart
 Level = Literal["sample", "group"]
 COLUMNS: dict[Level, tuple[str, str]] = {
     "sample": (SampleAccuracy.name, SampleMemorization.name),
@@ -78,32 +80,37 @@ def stored_chances(record: Record, column: str) -> tuple[float, float]:
     )
 
 
-def draw_endpoints(axis: Any, ends: Sequence[Endpoint], level: Level, labelled: bool) -> None:
+def draw_endpoints(axis: Any, ends: Sequence[Endpoint], level: Level, places: Sequence[int], labelled: bool) -> None:
     """Bars of memorization on the accuracy, at one place per group size; seeds lie over each other."""
     if not ends:
         explain(axis, "groups were not counted in these runs" if level == "group" else "no run")
         return
+    place = {group: k for k, group in enumerate(places)}
     groups = sorted({one.group for one in ends})
-    place = {group: k for k, group in enumerate(groups)}
-    by_place = [[one for one in ends if one.group == group] for group in groups]
+    by_place = {place[group]: [one for one in ends if one.group == group] for group in groups}
     wide = {"width": 0.62, "linewidth": 0}
-    for k, same in enumerate(by_place):
+    for count, (k, same) in enumerate(by_place.items()):
         copied, valid = fmean(one.memorization for one in same), fmean(one.accuracy for one in same)
-        axis.bar(k, valid, color=light("rule"), alpha=0.28, **wide, label="rule accuracy" if not k else None)
-        axis.bar(k, copied, color=light("memory"), alpha=0.75, **wide, label="memorization" if not k else None)
+        axis.bar(k, valid, color=light("rule"), alpha=0.28, **wide, label=None if count else "rule accuracy")
+        axis.bar(k, copied, color=light("memory"), alpha=0.75, **wide, label=None if count else "memorization")
     for one in ends:
         for value, colour in ((one.accuracy, "rule"), (one.memorization, "memory")):
             axis.plot([place[one.group]], [value], "o", color=light(colour), markersize=3)
     lines = (
-        ([same[0].chance for same in by_place], "ink", "--", "accuracy by chance"),
-        ([same[0].memorization_rule for same in by_place], "broken", "-", "memorization of the rule's samples"),
-        ([same[0].memorization_cube for same in by_place], "new", ":", "memorization of uniform bits"),
+        ([same[0].chance for same in by_place.values()], "ink", "--", "accuracy by chance"),
+        (
+            [same[0].memorization_rule for same in by_place.values()],
+            "broken",
+            "-",
+            "memorization of the rule's samples",
+        ),
+        ([same[0].memorization_cube for same in by_place.values()], "new", ":", "memorization of uniform bits"),
     )
     thin = {"linewidth": 1.2, "marker": "_", "markersize": 7}
     for values, colour, dash, label in lines:
-        axis.plot(range(len(groups)), values, color=light(colour), linestyle=dash, label=label, **thin)
-    axis.set_xticks(range(len(groups)), labels=[str(group) for group in groups])
-    axis.set_xlim(-0.6, max(len(groups) - 0.4, 1.6))
+        axis.plot([*by_place], values, color=light(colour), linestyle=dash, label=label, **thin)
+    axis.set_xticks(range(len(places)), labels=[str(group) for group in places])
+    axis.set_xlim(-0.6, max(len(places) - 0.4, 1.6))
     axis.set_axisbelow(True)
     axis.set_xlabel("group size G")
     proportion_axis(axis, f"proportion of {level}s" if labelled else "")

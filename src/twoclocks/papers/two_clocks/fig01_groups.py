@@ -13,6 +13,7 @@ from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import MODELS, plain_records, shown_size, some_curves
 from twoclocks.papers.two_clocks.endpoints import (
+    LEGEND,
     Endpoint,
     Level,
     draw_endpoints,
@@ -21,7 +22,6 @@ from twoclocks.papers.two_clocks.endpoints import (
     endpoints,
 )
 from twoclocks.papers.two_clocks.panels import name_panel, styled
-from twoclocks.report.drawings.parts import SMALL
 from twoclocks.rules.parity import Parity
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Groups(PaperFigure[GroupsInfo]):
     grids: ClassVar[tuple[str, ...]] = ("dit-groups", "network-sizes")
 
     def data(self, records: Records) -> GroupsInfo:
-        n = shown_size(some_curves(records, *DITS))
+        n = shown_size(some_curves(records, *DITS, clock="memory"))
         chosen = plain_records(records, *DITS).where(data__n=n)
         samples, groups = endpoints(chosen, "sample"), endpoints(chosen, "group")
         sample = SHOWN.sample(1, seed=0)[0].numpy().reshape(-1)
@@ -72,19 +72,20 @@ class Groups(PaperFigure[GroupsInfo]):
     def draw(self, info: GroupsInfo) -> Figure:
         count = len(info.presets)
         with styled(3.0 + 3.1 * max(count, 2), 6.2) as figure:
-            left, right = figure.add_gridspec(1, 2, width_ratios=[2.4, 3.0 * max(count, 2)])
-            pictures = left.subgridspec(2, 1).subplots()
+            parts = figure.add_gridspec(1, 2, width_ratios=[2.4, 3.0 * max(count, 2)])
+            pictures: Any = parts[0].subgridspec(2, 1).subplots()
             draw_bits(pictures[0], info.sample, None)
             name_panel(pictures[0], "A", "valid: every group of\nsix (row) has even parity")
             draw_bits(pictures[1], info.broken, 2)
             name_panel(pictures[1], "", "one bit flipped: the group and\nthe sample break the rule")
-            axes = right.subgridspec(2, count).subplots(squeeze=False)
+            places = sorted({one.group for one in info.samples})
+            axes: Any = parts[1].subgridspec(2, count).subplots(squeeze=False)
             levels: tuple[tuple[str, Level], ...] = (("B", "sample"), ("C", "group"))
             for row, (letter, level) in zip(axes, levels, strict=True):
                 for column, (axis, preset) in enumerate(zip(row, info.presets, strict=True)):
-                    draw_endpoints(axis, info.of(level, preset), level, labelled=not column)
+                    draw_endpoints(axis, info.of(level, preset), level, places, labelled=not column)
                     name_panel(axis, "" if column else letter, f"{MODELS[preset]}, {level}s, N = {info.n:,}")
-            figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower right", ncols=3, **SMALL)
+            figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower right", ncols=3, **LEGEND)
             return figure
 
     def caption(self, info: GroupsInfo) -> str:

@@ -9,6 +9,7 @@ from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import MODELS, plain_records, some_curves
 from twoclocks.papers.two_clocks.endpoints import (
+    LEGEND,
     Endpoint,
     Level,
     draw_endpoints,
@@ -18,8 +19,6 @@ from twoclocks.papers.two_clocks.endpoints import (
 )
 from twoclocks.papers.two_clocks.panels import name_panel, styled
 from twoclocks.papers.two_clocks.runs import DIT
-from twoclocks.report.drawings.parts import SMALL
-from twoclocks.report.phases import evenly
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,20 +52,21 @@ class Sizes(PaperFigure[SizesInfo]):
     grids: ClassVar[tuple[str, ...]] = ("dit-groups", "dit-law")
 
     def data(self, records: Records) -> SizesInfo:
-        some_curves(records, DIT)
+        some_curves(records, DIT, clock="memory")  # or an error
         chosen = plain_records(records, DIT)
         samples, groups = endpoints(chosen, "sample"), endpoints(chosen, "group")
-        return SizesInfo(tuple(evenly(sorted({one.n for one in samples}), MOST_SIZES)), samples, groups)
+        return SizesInfo(shown_sizes(samples), samples, groups)
 
     def draw(self, info: SizesInfo) -> Figure:
         with styled(1.0 + 2.7 * max(len(info.sizes), 2), 5.6) as figure:
+            places = sorted({one.group for one in info.samples})
             axes = figure.subplots(2, len(info.sizes), squeeze=False)
             levels: tuple[tuple[str, Level], ...] = (("A", "group"), ("B", "sample"))
             for row, (letter, level) in zip(axes, levels, strict=True):
                 for column, (axis, n) in enumerate(zip(row, info.sizes, strict=True)):
-                    draw_endpoints(axis, info.of(level, n), level, labelled=not column)
+                    draw_endpoints(axis, info.of(level, n), level, places, labelled=not column)
                     name_panel(axis, "" if column else letter, f"{level}s, N = {n:,}")
-            figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, **SMALL)
+            figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, **LEGEND)
             return figure
 
     def caption(self, info: SizesInfo) -> str:
@@ -78,3 +78,9 @@ class Sizes(PaperFigure[SizesInfo]):
             "samples of the rule itself are copies with chance N / 2^(36−36/G)."
             + ("" if info.groups else " These runs did not count groups (A).")
         )
+
+
+def shown_sizes(ends: tuple[Endpoint, ...]) -> tuple[int, ...]:
+    """The numbers of samples that have a column: those with the most group sizes, then the largest."""
+    groups = {n: len({one.group for one in ends if one.n == n}) for n in {one.n for one in ends}}
+    return tuple(sorted(sorted(groups, key=lambda n: (-groups[n], -n))[:MOST_SIZES]))

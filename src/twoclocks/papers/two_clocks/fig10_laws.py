@@ -12,7 +12,6 @@ from twoclocks.papers.two_clocks.curves import (
     MODELS,
     LawLine,
     RunCurves,
-    clock_runs,
     law_line,
     law_words,
     seeds_words,
@@ -64,7 +63,7 @@ class MemorizationLaws(PaperFigure[LawsInfo]):
     )
     claims: ClassVar[tuple[str, ...]] = ("A6", "A7")
     grids: ClassVar[tuple[str, ...]] = (
-        *("calibration-memory", "gpt-law", "gpt-groups", "dit-groups", "dit-law", "network-sizes"),
+        *("calibration-memory", "gpt-law", "gpt-groups", "dit-groups", "dit-groups-small", "dit-law", "network-sizes"),
     )
 
     def data(self, records: Records) -> LawsInfo:
@@ -104,7 +103,7 @@ class MemorizationLaws(PaperFigure[LawsInfo]):
 
 def model_laws(records: Records) -> list[ModelLaws]:
     """One panel per network with runs."""
-    runs = clock_runs(some_curves(records, *MODELS), "memory")
+    runs = some_curves(records, *MODELS, clock="memory")
     panels = []
     for preset in MODELS:
         own = tuple(one for one in runs if one.preset == preset)

@@ -11,18 +11,17 @@ import numpy as np
 
 from twoclocks.analysis.groups import grouped
 from twoclocks.core.arrays import Floats
-from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
+from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import (
     MODELS,
     PAPER_N,
     ClockName,
     RunCurves,
-    clock_runs,
     seeds_words,
     some_curves,
 )
-from twoclocks.papers.two_clocks.panels import name_panel, proportion_axis, steps_axis, styled
+from twoclocks.papers.two_clocks.panels import explain, name_panel, proportion_axis, steps_axis, styled
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 from twoclocks.report.drawings.parts import SMALL
 
@@ -70,9 +69,7 @@ class Seeds(PaperFigure[SeedsInfo]):
     grids: ClassVar[tuple[str, ...]] = ("frontier", "gpt-groups", "dit-groups")
 
     def data(self, records: Records) -> SeedsInfo:
-        runs = clock_runs(some_curves(records, GPT, DIT), "memory")
-        if not runs:
-            raise MissingRunsError("runs: those of GPT-mini and DiT-mini end at τ_rule; make the runs first")
+        runs = some_curves(records, GPT, DIT, clock="memory")
         places = shown_places(runs)
         curves = [
             SeedCurves(one, smoothed(one.accuracy), smoothed(one.memorization))
@@ -103,9 +100,9 @@ class Seeds(PaperFigure[SeedsInfo]):
                     words.append(f"{where} ({seeds_words(runs)}): {spread(runs)}")
         alone = "" if max(counts(info)) > 1 else " Each has one seed so far, so nothing can be said about agreement."
         return (
-            "Runs that differ in their seed only: rule accuracy (blue) and memorization (orange, dashed), raw (thin) and "
-            f"as a moving average (thick). τ_rule / τ_mem of each run: {'; '.join(words)}.{alone} Paper: runs agree away "
-            "from the frontier (its numbers are not printed)."
+            "Runs that differ in their seed only: rule accuracy (blue) and memorization (orange, dashed), raw (thin) "
+            f"and as a moving average (thick). τ_rule / τ_mem of each run: {'; '.join(words)}.{alone} Paper: runs "
+            "agree away from the frontier (its numbers are not printed)."
         )
 
 
@@ -140,8 +137,6 @@ def smoothed(values: Floats) -> Floats:
 
 def draw_seeds(axis: Any, curves: Sequence[SeedCurves]) -> None:
     """All seeds of a panel; those of one hue are told apart by their shade."""
-    from twoclocks.papers.two_clocks.panels import explain
-
     if not curves:
         explain(axis, "not run yet")
         return
@@ -153,7 +148,6 @@ def draw_seeds(axis: Any, curves: Sequence[SeedCurves]) -> None:
             axis.plot(one.run.steps, raw, color=shade, linewidth=0.6, alpha=0.4, linestyle=dash)
             axis.plot(one.run.steps, smooth, color=shade, linewidth=1.7, linestyle=dash)
     steps_axis(axis, [one.run for one in curves])
-    axis.tick_params(axis="x", labelsize=7)
 
 
 def shades(count: int) -> list[tuple[Any, Any]]:

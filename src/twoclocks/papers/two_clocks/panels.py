@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CLOCKS: dict[ClockName, str] = {"rule": "τ_rule", "memory": "τ_mem"}
 MODEL_MARKERS = {"nano": "v", "mini": "o", "S": "D", "B": "s"}
 BY_GROUP, BY_SIZE = "viridis", "plasma"  # colour maps: group sizes and numbers of samples are not confused
+# Behind a legend inside a panel: curves shine through only faintly.
+GROUND = {"frameon": True, "facecolor": light("paper"), "edgecolor": "none", "framealpha": 0.8}
 Values = Callable[[RunCurves], Floats]
 
 
@@ -55,16 +57,30 @@ def explain(axis: Any, why: str) -> None:
     axis.text(0.5, 0.5, textwrap.fill(why, 36), ha="center", va="center", fontsize=8, color=light("muted"))
 
 
-def steps_axis(axis: Any, runs: Sequence[RunCurves]) -> None:
-    """A logarithmic axis of training steps that holds all runs."""
+def steps_axis(axis: Any, runs: Sequence[RunCurves], narrow: bool = False) -> None:
+    """A logarithmic axis of training steps that holds all runs; a narrow one has room for powers of ten only."""
+    from matplotlib.ticker import LogLocator
+
     ends = [min(one.steps[0] for one in runs), max(one.steps[-1] for one in runs)]
     step_axis(axis, np.array(ends, dtype=np.int64))
+    axis.xaxis.set_major_formatter(whole_numbers())
+    axis.tick_params(axis="x", labelsize=7)
+    if narrow and ends[1] >= 100 * ends[0]:
+        axis.xaxis.set_major_locator(LogLocator())
+
+
+def whole_numbers() -> Any:
+    """Ticks as 1,000,000 in place of 1e+06."""
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, position: f"{value:,.0f}" if value >= 1 else f"{value:g}")
 
 
 def passes_axis(axis: Any, runs: Sequence[RunCurves]) -> None:
     """A logarithmic axis of steps per training sample."""
     ends: Any = np.array([min(one.passes[0] for one in runs), max(one.passes[-1] for one in runs)])
     step_axis(axis, ends)
+    axis.tick_params(axis="x", labelsize=7)
     axis.set_xlabel("steps · batch / N")
 
 
@@ -93,16 +109,14 @@ def draw_family(
         x = one.passes if by_passes else one.steps
         axis.plot(x, values(one), color=colours[key(one)], linewidth=1.2, alpha=0.9)
     (passes_axis if by_passes else steps_axis)(axis, runs)
-    axis.tick_params(axis="x", labelsize=7)
 
 
 def colour_legend(axis: Any, colours: Mapping[int, Any], title: str, **options: Any) -> None:
-    """One line per colour, on a ground that curves shine through only faintly."""
+    """One line per colour."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color=colour, linewidth=2, label=f"{value:,}") for value, colour in colours.items()]
-    ground = {"frameon": True, "facecolor": light("paper"), "edgecolor": "none", "framealpha": 0.8}
-    place = {"loc": "best", **SMALL, **ground, **options}
+    place = {"loc": "best", **SMALL, **GROUND, **options}
     axis.legend(handles=handles, title=title, title_fontsize=7.5, **place)
 
 
@@ -167,12 +181,12 @@ def sizes_axis(axis: Any, sizes: Sequence[int]) -> None:
 
 def onset_axis(axis: Any, label: str) -> None:
     """A logarithmic axis of onsets, in steps."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_yscale("log")
     low, high = axis.get_ylim()
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1,)))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+    axis.yaxis.set_major_formatter(whole_numbers())
     axis.yaxis.set_minor_formatter(NullFormatter())
     axis.set_ylabel(label)
 

@@ -113,6 +113,14 @@ def half_copies(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(GPT, point, {"training.steps": 40 * n, **evaluated(100, 30)})
 
 
+@grid("dit-groups-small", 8, "τ_mem of DiT-mini by group size at a fourth N, without which no law can be fitted")
+def dit_groups_small(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((128,)):
+        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
+        for group in scale.thinned(GROUPS):
+            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, shared)
+
+
 @grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
 def dit_law(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):

@@ -10,7 +10,6 @@ from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import (
     MODELS,
     LawLine,
-    clock_runs,
     interval_words,
     law_line,
     some_curves,
@@ -36,13 +35,8 @@ class FitRow:
     def cells(self) -> list[str]:
         """The line as text."""
         name = MODELS[self.preset] if self.group is None else ""
-        paper = [
-            f"{self.paper.a:.1f}",
-            f"{self.paper.alpha:.2f}",
-            f"{self.paper.r_squared:.2f}",
-            str(self.paper.points),
-        ]
-        law = self.ours.law
+        law, told = self.ours.law, self.paper
+        paper = [f"{told.a:.1f}", f"{told.alpha:.2f}", f"{told.r_squared:.2f}", str(told.points)]
         if law is None:
             ours = ["", "no law", "", "", str(self.runs)]
         else:
@@ -80,11 +74,11 @@ class Fits(PaperFigure[FitsInfo]):
     )
     claims: ClassVar[tuple[str, ...]] = ("A6", "A7")
     grids: ClassVar[tuple[str, ...]] = (
-        *("calibration-memory", "gpt-law", "gpt-groups", "dit-groups", "dit-law", "network-sizes"),
+        *("calibration-memory", "gpt-law", "gpt-groups", "dit-groups", "dit-groups-small", "dit-law", "network-sizes"),
     )
 
     def data(self, records: Records) -> FitsInfo:
-        runs = clock_runs(some_curves(records, *PRINTED_FITS), "memory")
+        runs = some_curves(records, *PRINTED_FITS, clock="memory")
         rows = []
         for preset, fits in PRINTED_FITS.items():
             for group, paper in fits.items():
