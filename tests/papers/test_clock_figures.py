@@ -38,7 +38,7 @@ def smoke_records(tmp_path_factory: pytest.TempPathFactory) -> Records:
         for cell in grid_named(name).cells(SMOKE)
         if cell.point["rule.group"] == group and cell.settings.data.n in sizes
     ]
-    return Records.of([run(cell.settings, folder / cell.key) for cell in cells])
+    return Records.of([run(cell.settings, folder / cell.key) for cell in cells], SMOKE)
 
 
 @pytest.fixture
@@ -212,6 +212,7 @@ def test_other_settings_and_shortened_runs_are_not_shown(law_records: Records, t
         {"training.learning_rate": 3e-4},
         {"training.weight_decay": 0.1},
         {"model.depth": 5},
+        {"data.seed": 1},
     ]
     made = [
         two_clocks_run(tmp_path, "p1-gpt-mini", {"data.n": 4096, **other}, rule=9, memory=99, last=900)

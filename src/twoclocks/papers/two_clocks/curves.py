@@ -88,18 +88,21 @@ def run_curves(record: Record) -> RunCurves:
 
 
 def plain_records(records: Records, *presets: str) -> Records:
-    """Parity runs of these presets that change nothing but group size, N, seeds and length, at any scale."""
-    return records.where(preset=presets, rule__name="parity").those(is_plain)
+    """Parity runs of these presets that change nothing but group size, N, seed of the weights and length."""
+    scale = records.scale
+    found = [one for preset in presets for one in records.baseline(preset, rule__name="parity")]
+    return Records((one for one in found if is_plain(one, scale.name)), scale)
 
 
-def is_plain(one: Record) -> bool:
-    return without_group(fixed_settings(one.run.settings)) in plain_settings(one.preset)
+def is_plain(one: Record, scale: str) -> bool:
+    """Whether a run has the network, rule and training of its preset; baselines may differ in parts of them."""
+    return without_group(fixed_settings(one.run.settings)) == plain_settings(one.preset, scale)
 
 
 @cache
-def plain_settings(preset: str) -> list[dict[str, Any]]:
-    """The settings of a preset that may not differ, at each scale; small scales have other networks and batches."""
-    return [without_group(fixed_settings(scale.cell(preset, {}).settings)) for scale in SCALES.values()]
+def plain_settings(preset: str, scale: str) -> dict[str, Any]:
+    """The settings of a preset that may not differ; small scales have other networks and batches."""
+    return without_group(fixed_settings(SCALES[scale].cell(preset, {}).settings))
 
 
 def without_group(settings: dict[str, Any]) -> dict[str, Any]:
