@@ -220,6 +220,9 @@ def test_other_settings_and_shortened_runs_are_not_shown(law_records: Records, t
     ]
     both = Records([*law_records, *records_of(made)])
     assert len(plain_records(both, "p1-gpt-mini")) == len(law_records) == len(both) - len(others)
+    averaged = {"data.n": 512, "training.seed": 9, "training.average": 0.99}  # trained as without it
+    alike = two_clocks_run(tmp_path, "p1-gpt-mini", averaged, rule=120, memory=1000, last=9000)
+    assert len(plain_records(records_of([alike]), "p1-gpt-mini")) == 1
     short = {"data.n": 512, "training.seed": 7, "clocks.stop": "rule"}
     rule_only = two_clocks_run(tmp_path, "p1-gpt-mini", short, rule=120, memory=1e9, last=300)
     runs = plain_curves(Records([*law_records, *records_of([rule_only])]), "p1-gpt-mini")

@@ -30,6 +30,7 @@ MODELS = {  # P1's names of the networks, in order of size
     **{f"p1-dit-{size.lower()}": f"DiT-{size}" for size in ("nano", "mini", "S", "B")},
     **{f"p1-gpt-{size.lower()}": f"GPT-{size}" for size in ("nano", "mini", "B")},
 }
+MAY_DIFFER = ("rule.group", "training.average")  # an average of the weights changes nothing in training
 ClockName = Literal["rule", "memory"]
 
 
@@ -96,17 +97,18 @@ def plain_records(records: Records, *presets: str) -> Records:
 
 def is_plain(one: Record, scale: str) -> bool:
     """Whether a run has the network, rule and training of its preset; baselines may differ in parts of them."""
-    return without_group(fixed_settings(one.run.settings)) == plain_settings(one.preset, scale)
+    return compared(fixed_settings(one.run.settings)) == plain_settings(one.preset, scale)
 
 
 @cache
 def plain_settings(preset: str, scale: str) -> dict[str, Any]:
     """The settings of a preset that may not differ; small scales have other networks and batches."""
-    return without_group(fixed_settings(SCALES[scale].cell(preset, {}).settings))
+    return compared(fixed_settings(SCALES[scale].cell(preset, {}).settings))
 
 
-def without_group(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "rule.group"}
+def compared(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings without those in which plain runs may differ."""
+    return {name: value for name, value in settings.items() if name not in MAY_DIFFER}
 
 
 def plain_curves(records: Records, *presets: str) -> tuple[RunCurves, ...]:
