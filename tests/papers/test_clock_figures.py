@@ -19,6 +19,7 @@ from twoclocks.papers.records import Records
 from twoclocks.papers.scales import SMOKE
 from twoclocks.papers.two_clocks.clock_panels import clock_caption, clock_panels
 from twoclocks.papers.two_clocks.curves import law_line, plain_curves, plain_records, run_curves
+from twoclocks.papers.two_clocks.endpoints import endpoint
 from twoclocks.papers.views import view_of
 from twoclocks.runs import run
 
@@ -190,6 +191,10 @@ def test_curves_are_the_rows(law_records: Records) -> None:
         assert curves.memorization.tolist() == [row["sample_memorization_hits"] / row["trials"] for row in rows]
         np.testing.assert_allclose(curves.passes, curves.steps * 128 / curves.n)
         assert curves.clocks == printed_clocks(record)
+        end = endpoint(record, "sample")
+        assert end is not None and endpoint(record, "group") is None  # these rows have no groups
+        assert (end.accuracy, end.memorization) == (curves.accuracy[-1], curves.memorization[-1])
+        assert end.memorization > 0.9 > curves.memorization[0]
 
 
 def test_the_law_drawn_is_that_of_the_onsets(law_records: Records) -> None:
