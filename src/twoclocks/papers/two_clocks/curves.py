@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import median
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
-from twoclocks.analysis.groups import fixed_settings, grouped
+from twoclocks.analysis.groups import grouped
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
@@ -21,7 +20,6 @@ from twoclocks.evaluation import Invalid, SampleAccuracy, SampleMemorization
 from twoclocks.papers.as_printed import printed_clocks
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.scales import SCALES
 from twoclocks.runs.columns import STEP
 
 PAPER_N = 4096  # the number of training samples of P1's baseline
@@ -30,7 +28,6 @@ MODELS = {  # P1's names of the networks, in order of size
     **{f"p1-dit-{size.lower()}": f"DiT-{size}" for size in ("nano", "mini", "S", "B")},
     **{f"p1-gpt-{size.lower()}": f"GPT-{size}" for size in ("nano", "mini", "B")},
 }
-MAY_DIFFER = ("rule.group", "training.average")  # an average of the weights changes nothing in training
 ClockName = Literal["rule", "memory"]
 
 
@@ -89,26 +86,9 @@ def run_curves(record: Record) -> RunCurves:
 
 
 def plain_records(records: Records, *presets: str) -> Records:
-    """Parity runs of these presets that change nothing but group size, N, seed of the weights and length."""
-    scale = records.scale
+    """Parity runs of these presets that change nothing but group size, N, seeds and length."""
     found = [one for preset in presets for one in records.baseline(preset, rule__name="parity")]
-    return Records((one for one in found if is_plain(one, scale.name)), scale)
-
-
-def is_plain(one: Record, scale: str) -> bool:
-    """Whether a run has the network, rule and training of its preset; baselines may differ in parts of them."""
-    return compared(fixed_settings(one.run.settings)) == plain_settings(one.preset, scale)
-
-
-@cache
-def plain_settings(preset: str, scale: str) -> dict[str, Any]:
-    """The settings of a preset that may not differ; small scales have other networks and batches."""
-    return compared(fixed_settings(SCALES[scale].cell(preset, {}).settings))
-
-
-def compared(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings without those in which plain runs may differ."""
-    return {name: value for name, value in settings.items() if name not in MAY_DIFFER}
+    return Records(found, records.scale)
 
 
 def plain_curves(records: Records, *presets: str) -> tuple[RunCurves, ...]:
