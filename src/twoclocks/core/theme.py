@@ -132,7 +132,8 @@ def themed_svg(figure: Any, salt: str) -> str:
 
     stream = io.StringIO()
     with drawn(figure), matplotlib.rc_context({"svg.hashsalt": salt}):
-        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+        about = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # a page has no use for a record per figure
+        figure.savefig(stream, format="svg", metadata=about, bbox_inches="tight")
     svg = stream.getvalue()
 
     def themed(tag: re.Match[str]) -> str:

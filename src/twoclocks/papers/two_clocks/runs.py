@@ -130,6 +130,14 @@ def recombination(scale: Scale) -> Iterator[Cell]:
                 yield scale.cell(DIT, {"rule.group": group, "data.n": size, "training.seed": seed}, shared)
 
 
+@grid("dit-groups-small", 8, "τ_mem of DiT-mini by group size at a fourth N, without which no law can be fitted")
+def dit_groups_small(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((128,)):
+        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
+        for group in scale.thinned(GROUPS):
+            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, shared)
+
+
 @grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
 def dit_law(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):
@@ -145,8 +153,8 @@ GPT_VIEWS = ("raster", "positions", "groups", "approach")
 
 @grid("dissection-gpt", 4, "checkpoints of GPT-mini from the first steps to beyond τ_mem", views=GPT_VIEWS)
 def dissection_gpt(scale: Scale) -> Iterator[Cell]:
-    shared = {"training.steps": 12_000, **KEPT, "evaluation.keep_samples": 2048}
-    for n in scale.sizes((1024,)):
+    shared = {"training.steps": 20_000, **KEPT, "evaluation.keep_samples": 2048}
+    for n in scale.sizes((4096,)):
         for seed in scale.seeds(3):
             yield scale.cell(GPT, {"data.n": n, "training.seed": seed}, shared)
 
@@ -211,6 +219,16 @@ def structured_memory(scale: Scale) -> Iterator[Cell]:
                 for n in scale.sizes((128,)):
                     point = {"data.n": n, "encoding": encoding, "training.seed": seed}
                     yield scale.cell(f"p1-dit-{rule}", point, shared)
+
+
+@grid("frontier", 12, "seeds of both networks where the rule is learned just before τ_mem, or not")
+def frontier(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((512, 1024)):
+        for group in scale.thinned((4, 6)):
+            for seed in scale.seeds(3):
+                point = {"rule.group": group, "data.n": n, "training.seed": seed}
+                yield scale.cell(DIT, point, {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY})
+                yield scale.cell(GPT, point, {"training.steps": 60_000, **evaluated(90, 30), **AT_MEMORY})
 
 
 RATES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3)

@@ -1,0 +1,114 @@
+"""P1 Fig. 1: group parity, and what networks of several depths have learned of it at the end of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from twoclocks.core.theme import light, symbol_colours
+from twoclocks.papers.figure import FIGURES, PaperFigure
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.curves import MODELS, plain_records, shown_size, some_curves
+from twoclocks.papers.two_clocks.endpoints import (
+    LEGEND,
+    Endpoint,
+    Level,
+    draw_endpoints,
+    ended_words,
+    endpoint_words,
+    endpoints,
+)
+from twoclocks.papers.two_clocks.panels import name_panel, styled
+from twoclocks.rules.parity import Parity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DITS = tuple(preset for preset in MODELS if preset.startswith("p1-dit"))
+SHOWN = Parity(length=36, group=6)  # the rule of panel A
+
+
+@dataclass(frozen=True)
+class GroupsInfo:
+    """The data of the figure."""
+
+    sample: npt.NDArray[np.int64]  # (36,): obeys the rule of panel A
+    broken: npt.NDArray[np.int64]  # the same with one bit flipped
+    n: int
+    presets: tuple[str, ...]
+    samples: tuple[Endpoint, ...]
+    groups: tuple[Endpoint, ...]  # empty where no run counted groups
+
+    def of(self, level: Level, preset: str) -> list[Endpoint]:
+        return [one for one in (self.samples if level == "sample" else self.groups) if one.preset == preset]
+
+
+@FIGURES.register("fig1")
+class Groups(PaperFigure[GroupsInfo]):
+    """Rule accuracy and memorization at the end of training."""
+
+    id: ClassVar[str] = "fig1"
+    title: ClassVar[str] = "Group parity: rule accuracy and memorization at the end of training"
+    shows: ClassVar[str] = (
+        "A: a sample of 36 bits in groups of 6, each of even parity. Accuracy and memorization of (B) samples and (C) "
+        "groups over the group size, for DiT of several depths, N = 4,096. The printed caption is cut after C."
+    )
+    claims: ClassVar[tuple[str, ...]] = ("A3", "A5", "A11")
+    grids: ClassVar[tuple[str, ...]] = ("dit-groups", "network-sizes")
+
+    def data(self, records: Records) -> GroupsInfo:
+        n = shown_size(some_curves(records, *DITS, clock="memory"))
+        chosen = plain_records(records, *DITS).where(data__n=n)
+        samples, groups = endpoints(chosen, "sample"), endpoints(chosen, "group")
+        sample = SHOWN.sample(1, seed=0)[0].numpy().reshape(-1)
+        broken = sample.copy()
+        broken[14] = 1 - broken[14]
+        presets = tuple(preset for preset in DITS if any(one.preset == preset for one in samples))
+        return GroupsInfo(sample, broken, n, presets, samples, groups)
+
+    def draw(self, info: GroupsInfo) -> Figure:
+        count = len(info.presets)
+        with styled(3.0 + 3.1 * max(count, 2), 6.2) as figure:
+            parts = figure.add_gridspec(1, 2, width_ratios=[2.4, 3.0 * max(count, 2)])
+            pictures: Any = parts[0].subgridspec(2, 1).subplots()
+            draw_bits(pictures[0], info.sample, None)
+            name_panel(pictures[0], "A", "valid: every group of\nsix (row) has even parity")
+            draw_bits(pictures[1], info.broken, 2)
+            name_panel(pictures[1], "", "one bit flipped: the group and\nthe sample break the rule")
+            places = sorted({one.group for one in info.samples})
+            axes: Any = parts[1].subgridspec(2, count).subplots(squeeze=False)
+            levels: tuple[tuple[str, Level], ...] = (("B", "sample"), ("C", "group"))
+            for row, (letter, level) in zip(axes, levels, strict=True):
+                for column, (axis, preset) in enumerate(zip(row, info.presets, strict=True)):
+                    draw_endpoints(axis, info.of(level, preset), level, places, labelled=not column)
+                    name_panel(axis, "" if column else letter, f"{MODELS[preset]}, {level}s, N = {info.n:,}")
+            figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower right", ncols=3, **LEGEND)
+            return figure
+
+    def caption(self, info: GroupsInfo) -> str:
+        words = [f"{MODELS[preset]}: {endpoint_words(info.of('sample', preset))}" for preset in info.presets]
+        missing = [MODELS[preset] for preset in DITS if preset not in info.presets]
+        return (
+            "Rule accuracy (pale) and memorization (dark) at the last evaluation over the group size. "
+            f"Valid / copied samples by G at N = {info.n:,} ({ended_words(info.samples)}): {'; '.join(words)}. Paper "
+            "(N = 4,096, about 500,000 steps): near 100% valid for small G, at chance plus copies from G = 9 on. "
+            "Uniform bits are valid with chance 2^(−36/G)."
+            + (f" Not run yet: {', '.join(missing)}." if missing else "")
+            + ("" if info.groups else " These runs did not count groups (C).")
+        )
+
+
+def draw_bits(axis: Any, bits: npt.NDArray[np.int64], broken: int | None) -> None:
+    """A sample as a picture of 6×6 bits, with a frame around each group; the broken one is marked."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Rectangle
+
+    axis.imshow(bits.reshape(6, 6), cmap=ListedColormap(symbol_colours(2)), vmin=0, vmax=1)
+    for row, ones in enumerate(bits.reshape(6, 6).sum(axis=1)):
+        colour = light("broken" if row == broken else "new")
+        axis.add_patch(Rectangle((-0.46, row - 0.44), 5.92, 0.88, fill=False, edgecolor=colour, linewidth=1.6))
+        axis.text(5.7, row, f"{ones} ones", va="center", fontsize=7.5, color=colour)
+    axis.set_axis_off()

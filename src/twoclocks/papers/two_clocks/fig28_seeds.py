@@ -1,0 +1,188 @@
+"""P1 Fig. 28: runs that differ in their seed only, near the frontier of what is learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twoclocks.analysis.groups import grouped
+from twoclocks.core.arrays import Floats
+from twoclocks.papers.figure import FIGURES, PaperFigure
+from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.curves import (
+    MODELS,
+    PAPER_N,
+    ClockName,
+    RunCurves,
+    seeds_words,
+    some_curves,
+)
+from twoclocks.papers.two_clocks.panels import explain, name_panel, proportion_axis, steps_axis, styled
+from twoclocks.papers.two_clocks.runs import DIT, GPT
+from twoclocks.report.drawings.parts import SMALL
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FRONTIER = (4, 6, 3)  # group sizes in order of interest: P1 learns 3 always, 4 mostly, 6 rarely
+MOST_COLUMNS = 4
+KEEP = 0.6  # of the moving average that is kept at every evaluation
+Place = tuple[int, int]  # G and N
+
+
+@dataclass(frozen=True)
+class SeedCurves:
+    """The curves of one run, raw and smoothed."""
+
+    run: RunCurves
+    accuracy: Floats
+    memorization: Floats
+
+
+@dataclass(frozen=True)
+class SeedsInfo:
+    """The data of the figure: columns of G and N, rows of networks."""
+
+    places: tuple[Place, ...]
+    presets: tuple[str, ...]
+    curves: tuple[SeedCurves, ...]
+
+    def of(self, preset: str, place: Place) -> list[SeedCurves]:
+        return [one for one in self.curves if one.run.preset == preset and (one.run.group, one.run.n) == place]
+
+
+@FIGURES.register("fig28")
+class Seeds(PaperFigure[SeedsInfo]):
+    """Seeds near the frontier."""
+
+    id: ClassVar[str] = "fig28"
+    title: ClassVar[str] = "Agreement of runs near the frontier of learnability"
+    shows: ClassVar[str] = (
+        "Repeated runs of GPT-mini and DiT-mini for several N and G, one shade per seed; thin: raw, thick: an "
+        "exponential moving average. Blue: rule accuracy; orange, dashed: memorization. Its caption is cut there."
+    )
+    claims: ClassVar[tuple[str, ...]] = ("A9", "A20")
+    grids: ClassVar[tuple[str, ...]] = ("frontier", "gpt-groups", "dit-groups")
+
+    def data(self, records: Records) -> SeedsInfo:
+        runs = some_curves(records, GPT, DIT, clock="memory")
+        places = shown_places(runs)
+        curves = [
+            SeedCurves(one, smoothed(one.accuracy), smoothed(one.memorization))
+            for one in runs
+            if (one.group, one.n) in places
+        ]
+        presets = tuple(preset for preset in (GPT, DIT) if any(one.run.preset == preset for one in curves))
+        return SeedsInfo(tuple(places), presets, tuple(curves))
+
+    def draw(self, info: SeedsInfo) -> Figure:
+        with styled(max(3.0 * len(info.places), 6.0), 0.8 + 2.5 * len(info.presets)) as figure:
+            axes = figure.subplots(len(info.presets), len(info.places), squeeze=False)
+            for row, preset in zip(axes, info.presets, strict=True):
+                for column, (axis, place) in enumerate(zip(row, info.places, strict=True)):
+                    draw_seeds(axis, info.of(preset, place))
+                    proportion_axis(axis, "" if column else "proportion of samples")
+                    name_panel(axis, "", f"{MODELS[preset]}, G = {place[0]}, N = {place[1]:,}")
+            figure.legend(handles=keys(), loc="outside lower center", ncols=3, **SMALL)
+            return figure
+
+    def caption(self, info: SeedsInfo) -> str:
+        words = []
+        for preset in info.presets:
+            for place in info.places:
+                runs = [one.run for one in info.of(preset, place)]
+                where = f"{MODELS[preset]}, G = {place[0]}, N = {place[1]:,}"
+                if runs:
+                    words.append(f"{where} ({seeds_words(runs)}): {spread(runs)}")
+        alone = "" if max(counts(info)) > 1 else " Each has one seed so far, so nothing can be said about agreement."
+        return (
+            "Runs that differ in their seed only: rule accuracy (blue) and memorization (orange, dashed), raw (thin) "
+            f"and as a moving average (thick). τ_rule / τ_mem of each run: {'; '.join(words)}.{alone} Paper: runs "
+            "agree away from the frontier (its numbers are not printed)."
+        )
+
+
+def shown_places(runs: Sequence[RunCurves]) -> list[Place]:
+    """Where to look: group sizes near the frontier, with the most seeds and networks, and several N."""
+    made = grouped(runs, lambda one: (one.group, one.n))
+    known = [group for group in FRONTIER if any(place[0] == group for place in made)]
+    groups = known[:2] or sorted({place[0] for place in made})[:1]
+
+    def worth(place: Place) -> tuple[int, int, bool, int]:
+        same = made[place]
+        return len({one.preset for one in same}), len(same), place[1] == PAPER_N, place[1]
+
+    chosen: list[Place] = []
+    for group in groups:
+        ranked = sorted((place for place in made if place[0] == group), key=worth, reverse=True)
+        chosen += ranked[: MOST_COLUMNS // len(groups)]
+    return sorted(chosen)
+
+
+def smoothed(values: Floats) -> Floats:
+    """Exponential moving average, which begins at the first value.
+
+    >>> smoothed(np.array([0.0, 1.0, 1.0])).round(2).tolist()
+    [0.0, 0.4, 0.64]
+    """
+    found = np.empty(len(values))
+    for k, value in enumerate(values):
+        found[k] = value if not k else KEEP * found[k - 1] + (1 - KEEP) * value
+    return found
+
+
+def draw_seeds(axis: Any, curves: Sequence[SeedCurves]) -> None:
+    """All seeds of a panel; those of one hue are told apart by their shade."""
+    if not curves:
+        explain(axis, "not run yet")
+        return
+    for one, (rule, memory) in zip(curves, shades(len(curves)), strict=True):
+        for raw, smooth, shade, dash in (
+            (one.run.accuracy, one.accuracy, rule, "-"),
+            (one.run.memorization, one.memorization, memory, "--"),
+        ):
+            axis.plot(one.run.steps, raw, color=shade, linewidth=0.6, alpha=0.4, linestyle=dash)
+            axis.plot(one.run.steps, smooth, color=shade, linewidth=1.7, linestyle=dash)
+    steps_axis(axis, [one.run for one in curves])
+
+
+def shades(count: int) -> list[tuple[Any, Any]]:
+    """A blue and an orange per seed."""
+    import matplotlib
+
+    places = np.linspace(0.85, 0.45, count) if count > 1 else np.array([0.75])
+    return list(zip(matplotlib.colormaps["Blues"](places), matplotlib.colormaps["Oranges"](places), strict=True))
+
+
+def keys() -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    (rule, memory) = shades(1)[0]
+    thin = {"linewidth": 0.6, "alpha": 0.6, "color": rule}
+    return [
+        Line2D([], [], color=rule, linewidth=1.7, label="rule accuracy"),
+        Line2D([], [], color=memory, linewidth=1.7, linestyle="--", label="memorization"),
+        Line2D([], [], label="thin: every evaluation; thick: moving average; shades: seeds", **thin),
+    ]
+
+
+def counts(info: SeedsInfo) -> list[int]:
+    """Runs per panel."""
+    return [len(info.of(preset, place)) for preset in info.presets for place in info.places]
+
+
+def spread(runs: Sequence[RunCurves]) -> str:
+    """The clocks of each seed, such as ``340, 350 / 5,600, not by 9,000``."""
+    clocks: tuple[ClockName, ...] = ("rule", "memory")
+    return " / ".join(", ".join(onset_of(one, clock) for one in runs) for clock in clocks)
+
+
+def onset_of(one: RunCurves, clock: ClockName) -> str:
+    at = one.onset(clock).estimate
+    if clock == "rule" and one.clocks.learned_by_memory:
+        return "by copying"
+    return str(one.onset(clock)) if at is None or not math.isfinite(at) else f"{at:,.0f}"
