@@ -120,6 +120,18 @@ def dit_law(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
 
 
+DISSECTION_VIEWS = ("raster", "approach", "spectrum", "basin", "field", "groups", "trajectories")
+
+
+@grid("dissection", 9, "DiT-mini to well past τ_mem, with checkpoints for the views", DISSECTION_VIEWS)
+def dissection(scale: Scale) -> Iterator[Cell]:
+    kept = {"evaluation.keep_samples": 2048, "evaluation.keep_weights": 60}
+    shared = {"training.steps": 150_000, "evaluation.evaluations": 60, "evaluation.first": 30, **kept}
+    for n in scale.sizes((1024,)):
+        for seed in scale.seeds(3):
+            yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
+
+
 @grid("network-sizes", 10, "both clocks of the smallest and largest networks")
 def network_sizes(scale: Scale) -> Iterator[Cell]:
     for size in ("nano", "mini", "b"):
