@@ -21,6 +21,7 @@ from twoclocks.papers.scales import SMOKE
 from twoclocks.papers.two_clocks.dissected import of_phase
 from twoclocks.papers.two_clocks.fig11_transitions import windows_of
 from twoclocks.papers.two_clocks.fig14_bands import bands_of
+from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of, write_views
 from twoclocks.rules.base import RULES
 from twoclocks.runs import run
@@ -50,16 +51,18 @@ def check_drawn(name: str, found: Records) -> Any:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Records:
-    """Every grid of these figures at the scale of seconds."""
+    """Every grid of these figures at the scale of seconds, a second seed of the dissected run, and a second G."""
     folder = tmp_path_factory.mktemp("smoke")
     names = {name for figure_name in (*OF_VIEWS, *OF_CLOCKS) for name in figure(figure_name).grids}
-    cells = {cell.key: cell for name in sorted(names) for cell in grid_named(name).cells(SMOKE)}
-    return Records.of(run(cell.settings, folder / key) for key, cell in cells.items())
+    cells = [cell for name in sorted(names) for cell in grid_named(name).cells(SMOKE)]
+    cells += [SMOKE.cell(DIT, {"data.n": 8, **change}) for change in ({"training.seed": 1}, {"rule.group": 2})]
+    return Records.of(run(cell.settings, folder / key) for key, cell in {cell.key: cell for cell in cells}.items())
 
 
 def test_every_figure_is_drawn_from_tiny_runs(smoke: Records) -> None:
-    for name in (*OF_DATA, *OF_VIEWS, *OF_CLOCKS):
-        check_drawn(name, smoke)
+    drawn = {name: check_drawn(name, smoke) for name in (*OF_DATA, *OF_VIEWS, *OF_CLOCKS)}
+    assert len(drawn["fig3"].raster.views) == 2 and "2 seeds; the first is drawn" in drawn["fig3"].raster.words
+    assert {2, 3} <= set(drawn["fig12"].groups) and len(drawn["fig12"].groups[3].views) == 2
 
 
 def test_figures_are_the_same_from_committed_rows_and_views(smoke: Records, tmp_path: Path) -> None:

@@ -42,9 +42,14 @@ class Seen(Generic[V]):
 
     @property
     def words(self) -> str:
-        """The runs, such as ``DiT-mini, G = 3, N = 1,024, 3 seeds``."""
-        seeds = len(self.views)
-        return f"DiT-mini, G = {GROUP}, N = {self.n:,}, {seeds} seed{'s' if seeds != 1 else ''}"
+        """The runs, such as ``DiT-mini, G = 3, N = 1,024, 3 seeds; the first is drawn``."""
+        seeds = f"{len(self.views)} seeds; the first is drawn" if len(self.views) > 1 else "1 seed"
+        return f"DiT-mini, G = {GROUP}, N = {self.n:,}, {seeds}"
+
+    @property
+    def spread(self) -> str:
+        """What ``over_seeds`` gives, for a sentence; empty for a single seed."""
+        return ", median and range over the seeds" if len(self.views) > 1 else ""
 
     def over_seeds(self, value: Callable[[V], float | None], form: str = ".2f") -> str:
         """A number of every seed as text: median and range; ``unknown`` where no seed has it."""

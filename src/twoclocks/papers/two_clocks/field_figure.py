@@ -50,7 +50,7 @@ class FieldFigure(PaperFigure[Seen[FieldInfo]]):
             "The learned score on the plane through a training sample (a, white), a valid unseen one that differs in "
             f"{view.hamming} entries (b, cyan), and two between them that break the rule (c, d). For each checkpoint, "
             "above: norm of the score (dark: small) and its direction; below: whether a point denoises towards a "
-            f"(blue), b (red), or c and d (white) ({info.words}; the first seed is drawn). Fraction of the square "
+            f"(blue), b (red), or c and d (white) ({info.words}). Fraction of the square "
             f"between the corners that denoises to each at σ = {view.sigmas[level]:.2g}: {said}. Ideal denoisers: "
             f"{ideal}. P1: {self.paper}."
         )

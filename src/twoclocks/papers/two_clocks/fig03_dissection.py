@@ -62,7 +62,7 @@ class DissectionFigure(PaperFigure[DissectionInfo]):
 
     @styled
     def draw(self, info: DissectionInfo) -> Any:
-        figure = figure_of(11.0, 12.4)
+        figure = figure_of(11.0, 12.8)
         rows = figure.add_gridspec(4, 1, height_ratios=[1.35, 1, 1, 1.45])
         draw_samples(figure, rows[0], info.raster.first)
         if info.spectrum is not None:
@@ -73,7 +73,7 @@ class DissectionFigure(PaperFigure[DissectionInfo]):
             letter(traces[0], "B")
             spectra = rows[2].subgridspec(1, len(info.spectrum.chosen)).subplots(sharey=True, squeeze=False)[0]
             draw_spectra(spectra, info.spectrum.first, info.spectrum.chosen)
-            spectra[0].legend(loc="lower right", **{**SMALL, "fontsize": 6.5})
+            figure.legend(*spectra[0].get_legend_handles_labels(), loc="outside lower left", ncols=6, **SMALL)
             letter(spectra[0], "C")
         last = rows[3].subgridspec(1, 2, width_ratios=[1.9, 1])
         if info.field is not None:
@@ -89,12 +89,12 @@ class DissectionFigure(PaperFigure[DissectionInfo]):
         clocks = raster.first.clocks
         onsets = "" if clocks is None else f" τ_rule of the first seed: {clocks.rule}; τ_mem: {clocks.memory}."
         return (
-            f"{raster.words}; the first seed is drawn. A: states of {raster.first.states.shape[1]:,} fixed noises over "
+            f"{raster.words}. A: states of {raster.first.states.shape[1]:,} fixed noises over "
             "training, and transition probabilities in the last window. B: denoising loss over training at three σ. C: "
             "loss over σ at four checkpoints. D: norm of the score and pull towards a training sample (a) or a valid "
             "unseen neighbour (b). E: how often the denoiser returns a training sample on lines to three kinds of "
-            f"neighbours. Dashed: the ideal denoisers.{onsets} At the last evaluation {new} of the samples are valid "
-            f"and new, {copied} copies (median and range over seeds)."
+            f"neighbours. Dashed: the ideal denoisers; dotted in B: where losses depart.{onsets} At the last evaluation "
+            f"{new} of the samples are valid and new, {copied} copies{raster.spread}."
             + (f" Not measured yet: {', '.join(info.missing)}." if info.missing else "")
             + " P1 (N = 4,096): corners of the cube are attractors at step 14k, valid ones at 119k, training samples "
             "at 492k."
@@ -114,6 +114,7 @@ def draw_samples(figure: Any, place: Any, info: RasterInfo) -> None:
     left, right = place.subgridspec(1, 2, width_ratios=[2.4, 1])
     above, below = left.subgridspec(2, 1, height_ratios=[1, 1.6]).subplots()
     draw_states(above, below, info)
+    above.set_ylabel("fraction")
     letter(above, "A")
     if info.windows:
         axis, window = figure.add_subplot(right), info.windows[-1]

@@ -13,8 +13,8 @@ from twoclocks.papers.drawing import styled
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.dissected import GRIDS, Seen, seen
-from twoclocks.report.drawings.parts import figure_of, mark_clocks
-from twoclocks.report.drawings.raster import draw_matrix, draw_noises
+from twoclocks.report.drawings.parts import SMALL, figure_of, mark_clocks
+from twoclocks.report.drawings.raster import draw_matrix, draw_noises, state_patches
 
 NAMES = ("first values", "rule learning", "memorization")
 
@@ -45,6 +45,7 @@ class Transitions(PaperFigure[TransitionsInfo]):
         rows = figure.add_gridspec(3, 1, height_ratios=[1.2, 1, 1])
         axis = figure.add_subplot(rows[0])
         draw_noises(axis, info.seen.first)
+        figure.legend(handles=state_patches(), loc="outside upper left", ncols=4, **SMALL)
         mark_clocks(axis, info.seen.first.clocks)
         shown = info.windows[0]
         for row, what in ((1, "number of transitions"), (2, "probability")):
@@ -68,11 +69,10 @@ class Transitions(PaperFigure[TransitionsInfo]):
         stays = "; ".join(f"{words} {stay_words(info, state)}" for state, words in STAYS.items())
         noises = info.seen.first.states.shape[1]
         return (
-            f"Top: state of each of {noises:,} initial noises at every evaluation, sorted by the first copy (colours "
-            "as in Fig. 3: grey between symbols, purple breaks the rule, green valid and new, orange copy). Below: "
-            f"transitions from one evaluation to the next in three windows ({info.seen.words}; the first seed is "
-            f"drawn). Probability to stay in the last window, median and range over seeds: {stays}. P1: rule errors "
-            "are transient, valid and new samples and copies stay."
+            f"Top: state of each of {noises:,} initial noises at every evaluation, sorted by the first copy. Below: "
+            f"transitions from one evaluation to the next in three windows ({info.seen.words}). "
+            f"Probability to stay in the last window{info.seen.spread}: {stays}. P1: rule errors are transient, valid "
+            "and new samples and copies stay."
         )
 
 

@@ -53,7 +53,7 @@ class Approaches(PaperFigure[ApproachesInfo]):
             axis.set_axis_off()
         for place, (axis, (group, found)) in enumerate(zip(axes.flat, info.groups.items(), strict=False)):
             draw_approach(axis, found.first)
-            axis.set_title(f"G = {group}, N = {found.n:,}", fontsize=9, loc="right")
+            axis.set_title(f"G = {group}, N = {found.n:,}", fontsize=9, pad=14)
             if place % across == 0:
                 axis.set_ylabel("distance to the nearest\ntraining sample (entries)", fontsize=8.5)
         handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -66,7 +66,7 @@ class Approaches(PaperFigure[ApproachesInfo]):
         return (
             "Mean Hamming distance from generated samples to the nearest training sample, with two standard errors; "
             "dashed: new samples of a perfect model of the rule; dotted: valid and new samples are nearer than that; "
-            f"shaded: τ_rule (blue) and τ_mem (orange). DiT-mini, the first seed is drawn: {said}."
+            f"shaded: τ_rule (blue) and τ_mem (orange). DiT-mini: {said}."
             + (f" Not run yet: G = {', '.join(missing)}." if missing else "")
             + " P1: the distance of valid and new samples falls before τ_mem, for every G."
         )

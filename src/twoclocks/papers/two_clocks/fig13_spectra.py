@@ -44,7 +44,7 @@ class Spectra(PaperFigure[Seen[SpectrumInfo]]):
         return (
             "Unweighted denoising loss over σ at checkpoints of four phases (first, last before τ_rule, middle of the "
             "window, last), on training samples, valid unseen ones and uniform bits; dashed: exact loss of the ideal "
-            f"denoisers; shaded: σ from {band[0]:g} to {band[1]:g} ({info.words}; the first seed is drawn). Mean loss "
+            f"denoisers; shaded: σ from {band[0]:g} to {band[1]:g} ({info.words}). Mean loss "
             f"in that band relative to training samples: uniform bits {early} at the first checkpoint and {cube} at "
             f"step {info.first.steps[last]:,}, unseen {unseen} there. P1: the three agree at first, uniform bits part "
             "after τ_rule, unseen samples after τ_mem."

@@ -28,7 +28,8 @@ EDGES = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, np.inf)  # borders of the bands, for symb
 class Band:
     """The mean loss over the σ of a band."""
 
-    low: float
+    name: str
+    low: float  # the smallest and the largest σ of the view in it
     high: float
     loss: Floats  # (steps, SPLITS)
     floors: dict[str, float]  # oracle: its exact loss
@@ -61,14 +62,14 @@ class LossBands(PaperFigure[BandsInfo]):
         rows = figure.add_gridspec(3, 1, height_ratios=[0.8, 1, 1])
         draw_shares(figure.add_subplot(rows[0]), info.raster)
         across = -(-len(info.bands) // 2)
-        places = [rows[1 + row].subgridspec(1, across)[column] for row in range(2) for column in range(across)]
-        for place, band in zip(places, info.bands, strict=False):
-            axis = figure.add_subplot(place)
+        axes = rows[1:].subgridspec(2, across).subplots(squeeze=False)
+        for axis, band in zip(axes.flat, info.bands, strict=False):
             draw_band(axis, info.seen.first, band)
-            if place is places[0]:
-                axis.legend(loc="upper right", **SMALL)
-            if place in (places[0], places[across]):
-                axis.set_ylabel("denoising loss", fontsize=8.5)
+        for axis in axes.flat[len(info.bands) :]:
+            axis.set_axis_off()
+        for axis in axes[:, 0]:
+            axis.set_ylabel("denoising loss", fontsize=8.5)
+        axes[0, 0].legend(loc="upper right", **SMALL)
         return figure
 
     def caption(self, info: BandsInfo) -> str:
@@ -79,7 +80,7 @@ class LossBands(PaperFigure[BandsInfo]):
         return (
             "Top: states of the samples. Below: mean denoising loss in bands of σ over training, on training samples, "
             "valid unseen ones and uniform bits; dashed: exact loss of the ideal denoisers; shaded: τ_rule (blue) and "
-            f"τ_mem (orange) ({info.seen.words}; the first seed is drawn{clocks}). The loss on uniform bits departs at "
+            f"τ_mem (orange) ({info.seen.words}{clocks}). The loss on uniform bits departs at "
             f"step {rule}, that on unseen samples at step {memory}. P1: losses at small σ fall together; at "
             "intermediate σ they split, before the samples show it."
         )
@@ -93,8 +94,23 @@ def bands_of(info: SpectrumInfo) -> tuple[Band, ...]:
         if inside.any():
             floors = {name: float(info.floor[k, inside].mean()) for k, name in enumerate(info.oracles)}
             ends = info.sigmas[inside]
-            found.append(Band(float(ends[0]), float(ends[-1]), info.loss[:, :, inside].mean(axis=2), floors))
+            found.append(
+                Band(
+                    band_name(low * info.unit, high * info.unit),
+                    float(ends[0]),
+                    float(ends[-1]),
+                    info.loss[:, :, inside].mean(axis=2),
+                    floors,
+                )
+            )
     return tuple(found)
+
+
+def band_name(low: float, high: float) -> str:
+    """Such as ``σ below 0.1`` or ``σ from 0.1 to 0.2``."""
+    if not low:
+        return f"σ below {high:.2g}"
+    return f"σ above {low:.2g}" if np.isinf(high) else f"σ from {low:.2g} to {high:.2g}"
 
 
 def draw_band(axis: Any, info: SpectrumInfo, band: Band) -> None:
@@ -104,7 +120,7 @@ def draw_band(axis: Any, info: SpectrumInfo, band: Band) -> None:
         axis.plot(info.steps, band.loss[:, k], color=light(colour), label=label, linewidth=1.5)
     for name, floor in band.floors.items():
         axis.axhline(floor, color=light(ORACLES[name]), **FLOOR)
-    axis.set_title(f"σ from {band.low:.2g} to {band.high:.2g}", fontsize=9)
+    axis.set_title(band.name, fontsize=9)
     axis.set_ylim(0, 1.1 * float(max(band.loss[len(band.loss) // 4 :].max(), *band.floors.values())))
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)

@@ -79,7 +79,7 @@ class LossGap(PaperFigure[GapInfo]):
         return (
             "Denoising loss on valid unseen samples minus that on training samples, at the critical noise scales; "
             "dotted on the left: τ_rule and τ_mem; bands: two standard errors "
-            f"({info.seen.words}; the first seed is drawn). The gap opens first at σ = {split} and is largest at σ = "
+            f"({info.seen.words}). The gap opens first at σ = {split} and is largest at σ = "
             f"{peak}; over the band it opens at step {when}, {lead} times before τ_mem. It is 0 for the ideal "
             "denoiser of the rule. P1: it opens first near the middle of these scales, then spreads to both sides."
         )

@@ -33,7 +33,7 @@ class Basins(PaperFigure[Seen[BasinInfo]]):
     @styled
     def draw(self, info: Seen[BasinInfo]) -> Any:
         figure = figure_of(9.6, 7.0)
-        axes = figure.subplots(len(METRICS), len(LINES), sharex=True, sharey="row")
+        axes = figure.subplots(len(METRICS), len(LINES), sharex=True)
         for column, line in enumerate(LINES):
             draw_column(axes[:, column], info, column)
             axes[0, column].set_title(f"towards a {line} neighbour", fontsize=9)
@@ -53,7 +53,7 @@ class Basins(PaperFigure[Seen[BasinInfo]]):
             f"The denoiser at σ = {view.sigmas[view.level]:.2g} on lines from a training sample (0) to a neighbour "
             f"(1): how often it returns the training sample, and how far its output is from it; mean over "
             f"{view.anchors} training samples with 5–95% bootstrap bands; dashed: half-widths of the ideal denoisers "
-            f"({info.words}; the first seed is drawn). Half-width of the basin, median and range over seeds: "
+            f"({info.words}). Half-width of the basin{info.spread}: "
             f"{'; '.join(said)}. P1: symmetric at first, then wider towards samples that break the rule, at last "
             "towards all."
         )

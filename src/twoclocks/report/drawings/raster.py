@@ -103,6 +103,13 @@ def draw_noises(axis: Any, info: RasterInfo) -> None:
     step_axis(axis, info.steps)
 
 
+def state_patches() -> list[Any]:
+    """The colours of the states, as entries of a legend."""
+    from matplotlib.patches import Patch
+
+    return [Patch(color=STATE_COLOURS[state], label=MARKS[state][2]) for state in STATES]
+
+
 def draw_matrix(axis: Any, matrix: Any, counts: Any | None = None) -> tuple[Any, list[Any]]:
     """Draw a matrix of probabilities as colours and numbers; returns the picture and its texts.
 
