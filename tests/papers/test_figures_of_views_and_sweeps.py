@@ -12,6 +12,7 @@ from simulated import log_steps, records, rise, simulated_run, two_clocks_run
 
 from twoclocks.core.theme import picture
 from twoclocks.dissection.subject import SPLITS
+from twoclocks.dissection.views.raster import RasterInfo
 from twoclocks.papers import two_clocks
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.grids import grid_named
@@ -112,13 +113,21 @@ def test_montages_hold_valid_samples_alone() -> None:
         assert len(row) == 3 and all(rule.is_valid(torch.tensor(panel.samples)).all() for panel in row)
 
 
-def test_transitions_count_every_noise_once_per_pair_of_evaluations(smoke: Records) -> None:
-    raster = figure("fig3").data(smoke).raster.first
-    for window in windows_of(raster):
-        inside = (raster.steps >= window.first) & (raster.steps <= window.last)
-        assert window.counts.sum() == (inside.sum() - 1) * raster.states.shape[1]
-        pairs = pairwise(raster.states[inside])
-        assert window.counts[1, 2] == sum(((a == 1) & (b == 2)).sum() for a, b in pairs)
+def test_transitions_count_every_noise_once_per_pair_of_evaluations(tmp_path: Path) -> None:
+    """In windows after the first step, around τ_rule and from τ_mem on."""
+    stored = two_clocks_run(tmp_path, DIT, {"data.n": 1024}, rule=10_000, memory=90_000, last=150_000)
+    clocks, steps = stored.clocks(), np.array(stored.series().steps, dtype=np.int64)
+    states = np.random.default_rng(0).integers(0, 4, size=(len(steps), 50)).astype(np.uint8)
+    windows = windows_of(RasterInfo(steps, clocks, states, ()))
+    assert [window.name for window in windows] == ["first values", "rule learning", "memorization"]
+    assert windows[0].first == steps[0] and windows[0].last <= 10 * steps[0]
+    assert windows[1].first <= clocks.rule.upper < windows[1].last < windows[2].first == clocks.memory.upper
+    for window in windows:
+        inside = (steps >= window.first) & (steps <= window.last)
+        assert window.counts.sum() == (inside.sum() - 1) * 50
+        pairs = list(pairwise(states[inside]))
+        for old, new in ((1, 2), (3, 0)):
+            assert window.counts[old, new] == sum(((a == old) & (b == new)).sum() for a, b in pairs)
 
 
 def test_bands_and_gap_are_those_of_the_spectrum(smoke: Records) -> None:

@@ -93,7 +93,7 @@ class DissectionFigure(PaperFigure[DissectionInfo]):
             "training, and transition probabilities in the last window. B: denoising loss over training at three σ. C: "
             "loss over σ at four checkpoints. D: norm of the score and pull towards a training sample (a) or a valid "
             "unseen neighbour (b). E: how often the denoiser returns a training sample on lines to three kinds of "
-            f"neighbours. Dashed: the ideal denoisers; dotted in B: where losses depart.{onsets} At the last evaluation "
+            f"neighbours. Dashed: the ideal denoisers; dotted in B: losses depart.{onsets} At the last evaluation "
             f"{new} of the samples are valid and new, {copied} copies{raster.spread}."
             + (f" Not measured yet: {', '.join(info.missing)}." if info.missing else "")
             + " P1 (N = 4,096): corners of the cube are attractors at step 14k, valid ones at 119k, training samples "

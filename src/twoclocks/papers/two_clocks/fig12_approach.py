@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from twoclocks.dissection.views.approach import ApproachInfo
 from twoclocks.papers.drawing import styled
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
@@ -75,10 +77,11 @@ class Approaches(PaperFigure[ApproachesInfo]):
 def group_words(group: int, found: Seen[ApproachInfo]) -> str:
     """The last distance, its chance level and the lead over τ_mem of one group size."""
     seeds = len(found.views)
-    last = found.over_seeds(lambda one: float(one.mean[-1, 2]))
+    known = any(np.isfinite(one.mean[-1, 2]) for one in found.views)
+    last = f"{found.over_seeds(lambda one: float(one.mean[-1, 2]))} entries" if known else "no valid and new sample"
     leads = [one.lead for one in found.views if one.lead is not None]
     lead = found.over_seeds(lambda one: one.lead, ".1f")
     return (
-        f"G = {group} ({seeds} seed{'s' if seeds != 1 else ''}): {last} entries at the end, chance "
+        f"G = {group} ({seeds} seed{'s' if seeds != 1 else ''}): {last} at the end, chance "
         f"{found.first.chance:.2f}" + (f", nearer than chance {lead} times before τ_mem" if leads else "")
     )

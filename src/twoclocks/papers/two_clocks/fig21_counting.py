@@ -120,8 +120,8 @@ def is_plain(one: Record) -> bool:
 def draw_rules(axis: Any, rules: Iterable[RuleTimes], labels: list[str], pairs: float | None) -> None:
     """Both clocks of some rules side by side, and τ_rule of pairs of bits as a line."""
     for x, one in enumerate(rules):
-        draw_times(axis, x, one.learned, "rule", "o", "τ_rule" if not x else None)
-        draw_times(axis, x, one.copied, "memory", "s", "τ_mem" if not x else None)
+        draw_times(axis, x - 0.2, one.learned, "rule", "o", "τ_rule" if not x else None, spread=0.1)
+        draw_times(axis, x + 0.2, one.copied, "memory", "s", "τ_mem" if not x else None, spread=0.1)
     if pairs is not None:
         axis.axhline(pairs, color=light("muted"), linestyle=(0, (5, 4)), linewidth=1)
     axis.plot([], [], linestyle="none", marker=None, label=UNREACHED)
