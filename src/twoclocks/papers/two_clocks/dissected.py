@@ -1,4 +1,4 @@
-"""The runs and checkpoints of P1's figures on why the clocks tick: DiT-mini at G = 3, whose checkpoints were kept."""
+"""The runs and checkpoints of P1's figures of the dissection: DiT-mini at G = 3, whose checkpoints were kept."""
 
 from __future__ import annotations
 
