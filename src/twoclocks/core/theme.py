@@ -34,6 +34,7 @@ FALLBACKS = (
     *("Noto Emoji", "Noto Sans Symbols2"),
 )
 _TAG = re.compile(r"<[^>]*>")
+NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # it would name websites in every page
 
 
 def light(name: str) -> str:
@@ -132,8 +133,7 @@ def themed_svg(figure: Any, salt: str) -> str:
 
     stream = io.StringIO()
     with drawn(figure), matplotlib.rc_context({"svg.hashsalt": salt}):
-        about = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # a page has no use for a record per figure
-        figure.savefig(stream, format="svg", metadata=about, bbox_inches="tight")
+        figure.savefig(stream, format="svg", metadata=NO_METADATA, bbox_inches="tight")
     svg = stream.getvalue()
 
     def themed(tag: re.Match[str]) -> str:

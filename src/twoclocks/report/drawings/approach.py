@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from twoclocks.core.theme import light
@@ -23,19 +25,24 @@ class ApproachDrawing(Drawing):
     def draw(self, info: ApproachInfo) -> Figure:
         figure = figure_of(7.2, 3.2)
         axis = figure.subplots()
-        for k, group in enumerate(GROUPS):
-            mean = np.where(info.number[:, k] >= FEW, info.mean[:, k], np.nan)
-            reach = 2 * info.error[:, k]
-            ends = mean - reach, mean + reach
-            line_with_band(axis, info.steps, mean, *ends, light(COLOURS[group]), label=NAMES[group])
-        dashes = {"linestyle": (0, (5, 4)), "linewidth": 1, "label": "new samples of the rule"}
-        axis.axhline(info.chance, color=light("new"), **dashes)
-        step_axis(axis, info.steps)
-        mark_clocks(axis, info.clocks)
-        if info.onset is not None and info.onset.seen:
-            label = f"nearer than chance{confidence_words(info.confidence)}"
-            axis.axvline(info.onset.upper, color=light("new"), linewidth=1, linestyle=":", label=label)
+        draw_approach(axis, info)
         axis.set_ylabel("entries that differ from\nthe nearest training sample")
-        axis.set_ylim(bottom=0)
         axis.legend(loc="lower left", **SMALL)
         return figure
+
+
+def draw_approach(axis: Any, info: ApproachInfo) -> None:
+    """Mean distances over training, what new samples of the rule have, and when valid and new ones come nearer."""
+    for k, group in enumerate(GROUPS):
+        mean = np.where(info.number[:, k] >= FEW, info.mean[:, k], np.nan)
+        reach = 2 * info.error[:, k]
+        ends = mean - reach, mean + reach
+        line_with_band(axis, info.steps, mean, *ends, light(COLOURS[group]), label=NAMES[group])
+    dashes = {"linestyle": (0, (5, 4)), "linewidth": 1, "label": "new samples of the rule"}
+    axis.axhline(info.chance, color=light("new"), **dashes)
+    step_axis(axis, info.steps)
+    mark_clocks(axis, info.clocks)
+    if info.onset is not None and info.onset.seen:
+        label = f"nearer than chance{confidence_words(info.confidence)}"
+        axis.axvline(info.onset.upper, color=light("new"), linewidth=1, linestyle=":", label=label)
+    axis.set_ylim(bottom=0)

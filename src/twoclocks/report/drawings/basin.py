@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from twoclocks.core.theme import light
@@ -27,27 +28,30 @@ class BasinDrawing(Drawing):
     order = 70
 
     def draw(self, info: BasinInfo) -> Figure:
-        level, chosen = info.level, shown_steps(info.steps, info.clocks)
+        chosen = shown_steps(info.steps, info.clocks)
         figure = figure_of(9.6, 8.4)
         axes = figure.subplots(4, len(LINES), height_ratios=[1, 1, 1, 1.3])
         colours = shades(len(chosen))
         for column, line in enumerate(LINES):
             for row, metric in enumerate(METRICS):
-                axis = axes[row, column]
-                for colour, at in zip(colours, chosen, strict=True):
-                    mean, low, high = (one[metric][at, level, column] for one in (info.mean, info.low, info.high))
-                    label = f"step {info.steps[at]:,}"
-                    line_with_band(axis, info.t, mean, low, high, colour, label=label, linewidth=1.4)
-                axis.axvline(0.5, color=light("muted"), linewidth=0.8, linestyle=":")
+                draw_profiles(axes[row, column], info, metric, column, chosen, colours)
                 if not column:
-                    axis.set_ylabel(LABELS[metric], fontsize=8.5)
+                    axes[row, column].set_ylabel(LABELS[metric], fontsize=8.5)
             axes[0, column].set_title(f"towards a {line} neighbour", fontsize=9)
             axes[len(METRICS) - 1, column].set_xlabel("position on the line (1: the neighbour)", fontsize=8.5)
-            draw_widths(axes[-1, column], info, level, column)
+            draw_widths(axes[-1, column], info, info.level, column)
         axes[0, 0].legend(loc="lower left", **SMALL)
         axes[-1, 0].set_ylabel("half-width of the basin", fontsize=8.5)
         axes[-1, 0].legend(loc="upper left", **SMALL)
         return figure
+
+
+def draw_profiles(axis: Any, info: BasinInfo, metric: str, line: int, chosen: Sequence[int], colours: Any) -> None:
+    """One metric on one kind of line at the chosen checkpoints, at the critical σ."""
+    for colour, at in zip(colours, chosen, strict=True):
+        mean, low, high = (one[metric][at, info.level, line] for one in (info.mean, info.low, info.high))
+        line_with_band(axis, info.t, mean, low, high, colour, label=f"step {info.steps[at]:,}", linewidth=1.4)
+    axis.axvline(0.5, color=light("muted"), linewidth=0.8, linestyle=":")
 
 
 def draw_widths(axis: Any, info: BasinInfo, level: int, line: int) -> None:

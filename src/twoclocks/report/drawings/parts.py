@@ -43,7 +43,7 @@ def shown_steps(steps: npt.NDArray[np.int64], clocks: Clocks | None, count: int 
     return sorted({int(np.abs(places - np.log(max(want, 1))).argmin()) for want in wanted})
 
 
-def on_log(steps: npt.NDArray[np.int64]) -> Floats:
+def on_log(steps: npt.NDArray[np.int64] | Floats) -> Floats:
     """Steps for a logarithmic axis; step 0 is shown at 0.5."""
     return np.maximum(steps.astype(np.float64), 0.5)
 

@@ -73,28 +73,48 @@ class RasterDrawing(Drawing):
 
 def draw_states(top: Any, below: Any, info: RasterInfo) -> None:
     """The fraction of noises in each state over training; below, the state of every noise."""
-    from matplotlib.colors import ListedColormap
+    draw_shares(top, info)
+    top.tick_params(labelbottom=False)
+    draw_noises(below, info)
+    below.set_xlim(top.get_xlim())
 
+
+def draw_shares(axis: Any, info: RasterInfo) -> None:
+    """The fraction of noises in each state over training."""
     share = info.counts / info.counts.sum(axis=1, keepdims=True)
     colours, labels = [STATE_COLOURS[state] for state in STATES], [MARKS[state][2] for state in STATES]
-    top.stackplot(info.steps, share.T, colors=colours, labels=labels, linewidth=0, alpha=0.9)
-    top.set(ylim=(0, 1), ylabel="fraction of noises")
-    top.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=4, **SMALL)
-    step_axis(top, info.steps, labelled=False)
-    top.tick_params(labelbottom=False)
+    axis.stackplot(info.steps, share.T, colors=colours, labels=labels, linewidth=0, alpha=0.9)
+    axis.set(ylim=(0, 1), ylabel="fraction of noises")
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=4, **SMALL)
+    step_axis(axis, info.steps, labelled=False)
+    mark_clocks(axis, info.clocks, named=False)
+
+
+def draw_noises(axis: Any, info: RasterInfo) -> None:
+    """The state of every noise over training, sorted by the first copy."""
+    from matplotlib.colors import ListedColormap
+
     states = info.states[:, info.order].T
-    colour_map = {"cmap": ListedColormap(colours), "vmin": -0.5, "vmax": 3.5}
-    below.pcolormesh(edges(on_log(info.steps)), np.arange(len(states) + 1), states, rasterized=True, **colour_map)
-    below.set(ylabel="noises, by first copy")
-    below.invert_yaxis()
-    below.grid(False)
-    step_axis(below, info.steps)
-    below.set_xlim(top.get_xlim())
-    mark_clocks(top, info.clocks, named=False)
+    colour_map = {"cmap": ListedColormap([STATE_COLOURS[state] for state in STATES]), "vmin": -0.5, "vmax": 3.5}
+    axis.pcolormesh(edges(on_log(info.steps)), np.arange(len(states) + 1), states, rasterized=True, **colour_map)
+    axis.set(ylabel="noises, by first copy")
+    axis.invert_yaxis()
+    axis.grid(False)
+    step_axis(axis, info.steps)
 
 
-def draw_matrix(axis: Any, matrix: Any) -> tuple[Any, list[Any]]:
-    """Draw a matrix of transition probabilities as colours and numbers; returns the picture and its texts."""
+def state_patches() -> list[Any]:
+    """The colours of the states, as entries of a legend."""
+    from matplotlib.patches import Patch
+
+    return [Patch(color=STATE_COLOURS[state], label=MARKS[state][2]) for state in STATES]
+
+
+def draw_matrix(axis: Any, matrix: Any, counts: Any | None = None) -> tuple[Any, list[Any]]:
+    """Draw a matrix of probabilities as colours and numbers; returns the picture and its texts.
+
+    With ``counts`` these are the numbers, and the matrix the colours alone.
+    """
     picture = axis.imshow(np.nan_to_num(matrix), cmap="Blues", vmin=0, vmax=1)
     names = [SHORT[state] for state in STATES]
     axis.set_xticks(range(4), names, fontsize=7.5)
@@ -104,13 +124,14 @@ def draw_matrix(axis: Any, matrix: Any) -> tuple[Any, list[Any]]:
     for a in range(4):
         for b in range(4):
             texts.append(axis.text(b, a, "", ha="center", va="center", fontsize=8))
-    write_numbers(texts, matrix)
+    write_numbers(texts, matrix, counts)
     axis.set_xlabel("to, at the next evaluation", fontsize=8)
     return picture, texts
 
 
-def write_numbers(texts: list[Any], matrix: Any) -> None:
-    """Write the entries of a matrix into its texts; NaN stays empty."""
-    for text, value in zip(texts, np.asarray(matrix).ravel(), strict=True):
-        text.set_text("" if not np.isfinite(value) else f"{value:.2f}")
+def write_numbers(texts: list[Any], matrix: Any, counts: Any | None = None) -> None:
+    """Write the entries of a matrix, or counts in their place, into its texts; NaN stays empty."""
+    shown = [f"{value:.2f}" for value in np.ravel(matrix)] if counts is None else [f"{n:,}" for n in np.ravel(counts)]
+    for text, value, number in zip(texts, np.ravel(matrix), shown, strict=True):
+        text.set_text(number if np.isfinite(value) else "")
         text.set_color("white" if np.isfinite(value) and value > 0.6 else FIXED_INK)
