@@ -10,6 +10,7 @@ from typing import Any
 from docparts.formatting import ROOT, as_table, interval, read_result
 from twoclocks.papers import two_clocks
 from twoclocks.papers.baselines import baseline_rows
+from twoclocks.papers.figure import FIGURES
 from twoclocks.papers.grids import grids
 from twoclocks.papers.ledger import ClaimRow, claim_rows, claims_table, verdict_counts
 from twoclocks.papers.records import Records
@@ -74,6 +75,14 @@ def campaign() -> str:
     return as_table(rows)
 
 
+def table_4() -> str:
+    """P1's Table 4 beside ours; of networks without a law of ours, the pooled line alone."""
+    info = FIGURES.get("table4")().data(committed()[0])
+    shown = [row for row in info.rows if row.ours.law is not None or row.group is None]
+    heads = ("G", "a, paper", "α, paper", "R², paper", "runs, paper", "a", "α", "95% of α", "R²", "runs")
+    return as_table([{"network": row.preset, **dict(zip(heads, row.cells[1:], strict=True))} for row in shown])
+
+
 def second_paper_claims() -> str:
     """One row per measured claim of the second paper."""
     rows = [
@@ -135,5 +144,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "demo seeds": demo_seeds,
     "demo time": demo_time,
     "scales": scales,
+    "table 4": table_4,
     "verdicts": verdicts,
 }

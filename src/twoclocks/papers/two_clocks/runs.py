@@ -284,3 +284,24 @@ def recombination_omitted(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((4096,)):
         for seed in scale.seeds(3):
             yield scale.cell(DIT, {"rule.group": 4, "data.n": n, "data.omit": 1, "training.seed": seed}, shared)
+
+
+CONTROLS: tuple[Mapping[str, Any], ...] = (
+    {"rule.scatter_seed": 0},  # positions permuted, so that n-grams cannot see the rule
+    {"rule": {"name": "code_book", "length": 36, "group": 6, "seed": 0}},  # as many words as parity, and no rule
+    {"rule.group": 6},  # to be compared with the code book
+    {"data.part": 1},  # training sets of different N have no sample in common
+    {"training.average": 0.999},
+)
+
+
+@grid("controls", 14, "scattered groups, a code book, disjoint training sets and averaged weights, on both networks")
+def controls(scale: Scale) -> Iterator[Cell]:
+    for change in CONTROLS:
+        for seed in scale.seeds(2):
+            for n in scale.sizes((512,)):
+                point = {"data.n": n, "training.seed": seed, **change}
+                yield scale.cell(DIT, point, {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY})
+            for n in scale.sizes((4096,)):
+                point = {"data.n": n, "training.seed": seed, **change}
+                yield scale.cell(GPT, point, {"training.steps": 60_000, **evaluated(90, 30), **AT_MEMORY})
