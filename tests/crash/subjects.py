@@ -37,9 +37,12 @@ def settings(preset: str = "demo-gpt", steps: int = 4, every: int = 2, **more: A
 def train(chosen: RunSettings, out: Path, fault: Fault | None = None) -> FaultyDisk:
     """The run on a disk that counts, and at a fault fails."""
     logging.getLogger("twoclocks").setLevel(logging.ERROR)
-    lock.TIMEOUT = 0.1  # damage to a lock file can make its holder look like one on another machine
-    with faulty(fault) as disk:
-        run(chosen, out, checkpoint_seconds=0)
+    before, lock.TIMEOUT = lock.TIMEOUT, 0.1  # damage to a lock file can make its holder look like one elsewhere
+    try:
+        with faulty(fault) as disk:
+            run(chosen, out, checkpoint_seconds=0)
+    finally:
+        lock.TIMEOUT = before  # this may be the process of other tests, too
     return disk
 
 

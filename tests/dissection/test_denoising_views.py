@@ -202,6 +202,7 @@ EXAMPLES = {
     "sudoku": {"block_rows": 2, "block_cols": 3},
     "sudoku_cyclic": {"block_rows": 2, "block_cols": 3},
     "rhm": {"depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 2, "rule_seed": 0},
+    "code_book": {"length": 12, "group": 4, "seed": 0},
 }
 
 

@@ -37,7 +37,7 @@ class Collector(HTMLParser):
         self.ids: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        if tag not in {"meta", "link", "br", "img", "rect"}:
+        if tag not in {"meta", "link", "br", "img", "rect", "input"}:
             self.open.append(tag)
         for name, value in attributes:
             if name in {"src", "href", "xlink:href", "action", "data", "poster"}:
