@@ -12,7 +12,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.papers import two_clocks
 from twoclocks.papers.grids import grids
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import identity, read_rows, write_rows
+from twoclocks.papers.rows import StoredRun, identity, read_rows, write_rows
 from twoclocks.papers.scales import GPU
 from twoclocks.runs import Run
 
@@ -31,6 +31,13 @@ def test_rows_are_the_run_without_its_weights_and_samples(tiny_gpt: Run, tmp_pat
     for name, values in stored.metrics().items():
         np.testing.assert_allclose(values, tiny_gpt.metrics()[name], rtol=1e-6, err_msg=name)
     assert path.stat().st_size < 30_000
+
+
+def test_a_file_that_lacks_columns_is_refused(tiny_gpt: Run, tmp_path: Path) -> None:
+    path = write_rows(tiny_gpt, tmp_path)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-3]))
+    with pytest.raises(UserError, match="restore the file"):
+        StoredRun(path).rows()
 
 
 @pytest.mark.parametrize(

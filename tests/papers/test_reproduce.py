@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from simulated import records, two_clocks_run
 
 from twoclocks.cli import main
 from twoclocks.papers import two_clocks
@@ -13,10 +14,19 @@ from twoclocks.papers.campaign import next_cells, waiting_cells
 from twoclocks.papers.claim import VERDICTS
 from twoclocks.papers.cost import expected_seconds
 from twoclocks.papers.grids import grid_named, grids
-from twoclocks.papers.reproduction import Reproduction, campaign_cells, cells_of_entries, entries, natural
+from twoclocks.papers.reproduction import (
+    Reproduction,
+    by_identity,
+    campaign_cells,
+    cells_of_entries,
+    entries,
+    is_covered,
+    natural,
+)
 from twoclocks.papers.rows import read_rows
 from twoclocks.papers.scales import GPU, SCALES, SMOKE
 from twoclocks.sweeps import EXECUTORS
+from twoclocks.sweeps.cells import cell_path
 
 assert two_clocks.__doc__  # importing it registers everything
 LOCAL = EXECUTORS.get("local")(workers=2)
@@ -55,6 +65,12 @@ def test_finished_runs_are_not_made_again(smoke: Path) -> None:
     assert len(nothing.missing(wanted)) == len(wanted)
 
 
+def test_one_figure_alone_and_one_table_of_no_runs(smoke: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("fig2", "table1"):
+        assert main(["reproduce", name, "--scale", "smoke", "--out", str(smoke)]) == 0
+        assert f"{name}: " in capsys.readouterr().out
+
+
 def test_the_list_says_what_is_there(smoke: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list", "--scale", "smoke", "--out", str(smoke), "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)
@@ -63,15 +79,49 @@ def test_the_list_says_what_is_there(smoke: Path, capsys: pytest.CaptureFixture[
 
 
 def test_an_interrupted_campaign_goes_on(tmp_path: Path) -> None:
-    """The first call ends before any run can; the second one finishes all of them, and a third has nothing to do."""
+    """The first call ends before all runs can; the second one finishes them, and a third has nothing to do."""
     place = Reproduction(SMOKE, tmp_path, tmp_path / "rows")
-    cells = grid_named("gpt-law").cells(SMOKE)
-    place.make(cells, LOCAL, lambda sweep: None, seconds=0)
+    cells = grid_named("gpt-rates").cells(SMOKE)
+    place.make(cells, EXECUTORS.get("local")(workers=1), lambda sweep: None, seconds=0)
     assert place.missing(cells)
     place.make(cells, LOCAL, lambda sweep: None)
     assert not place.missing(cells)
     assert len(list(read_rows(place.rows))) == len(cells)
     assert {cell.key for _, cell in waiting_cells(place)}.isdisjoint(cell.key for cell in cells)
+
+
+def test_rows_that_are_lost_are_written_again(tmp_path: Path) -> None:
+    place = Reproduction(SMOKE, tmp_path, tmp_path / "rows")
+    cells = grid_named("gpt-law").cells(SMOKE)[:1]
+    place.make(cells, LOCAL, lambda sweep: None)
+    (rows,) = place.rows.glob("*.jsonl")
+    before = rows.read_bytes()
+    rows.unlink()
+    place.write_missing_rows()
+    assert rows.read_bytes() == before
+
+
+def test_a_cell_that_fails_comes_last(tmp_path: Path) -> None:
+    place = Reproduction(SMOKE, tmp_path / "smoke", tmp_path / "smoke" / "rows")
+    first = waiting_cells(place)[0][1]
+    blocked = cell_path(place.runs, first)
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("not a run")
+    assert place.make([first], LOCAL, lambda sweep: None).failures
+    assert waiting_cells(place)[-1][1].key == first.key
+    blocked.unlink()
+    assert not place.make([first], LOCAL, lambda sweep: None).failures and not place.failures()
+
+
+def test_a_longer_run_does_not_hide_the_one_that_a_cell_asks_for(tmp_path: Path) -> None:
+    """A run with averaged weights is shorter than one without: both cells are done."""
+    made = [
+        two_clocks_run(tmp_path / str(last), "p1-gpt-mini", {"data.n": 512, **change}, rule=100, memory=500, last=last)
+        for change, last in (({"training.average": 0.99}, 9_000), ({}, 20_000))
+    ]
+    known = by_identity(records(made))
+    for change in ({}, {"training.average": 0.99}):
+        assert is_covered(GPU.cell("p1-gpt-mini", {"data.n": 512, **change}, {"training.steps": 9_000}), known)
 
 
 def test_the_campaign_takes_what_fits_in_order() -> None:
@@ -87,6 +137,11 @@ def test_the_campaign_takes_what_fits_in_order() -> None:
         assert all(used + expected_seconds(cell.settings) > seconds - 20 for cell in rest if rest)
     assert len(next_cells(waiting, 540.0, workers=8)) > len(next_cells(waiting, 540.0, workers=1))
     assert len(next_cells(waiting, 1.0, workers=1)) == 1  # a long run is begun where nothing else fits
+
+
+def test_the_scale_of_the_paper_goes_to_its_last_step() -> None:
+    for cell in grid_named("dit-law").cells(SCALES["paper"]):
+        assert cell.settings.training.steps == 500_000 and cell.settings.clocks.stop == "never"
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -105,6 +160,8 @@ def test_every_grid_has_runs_at_every_scale(scale: str) -> None:
         (["campaign", "--minutes", "0"], "--minutes"),
         (["A6-dit", "--rows", "nowhere"], "no GPU is available"),
         (["A6", "--data.n", "5"], "settings of a reproduction are fixed"),
+        (["A6", "--plan"], "--plan"),
+        (["ledger", "--rows", __file__], "is a file"),
     ],
 )
 def test_bad_input(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,13 +16,18 @@ RESERVE = 20.0  # seconds at the end of the time, for the last evaluations and c
 
 
 def waiting_cells(place: Reproduction, records: Records | None = None) -> list[tuple[Grid, Cell]]:
-    """The planned runs that are not done, in the order of the campaign; done means with rows and with all views."""
+    """The planned runs that are not done, in the order of the campaign, and last those that failed.
+
+    Done means with rows and with all views.
+    """
     known = by_identity(records if records is not None else place.records())
-    return [
+    waiting = [
         (grid, cell)
         for grid, cell in campaign_cells(place.scale)
         if not is_covered(cell, known) or not has_views(place, grid, cell)
     ]
+    failed = place.failures()
+    return sorted(waiting, key=lambda pair: pair[1].key in failed)
 
 
 def has_views(place: Reproduction, grid: Grid, cell: Cell) -> bool:

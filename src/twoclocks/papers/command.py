@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from twoclocks.sweeps.grid import Cell
 
 assert two_clocks.__doc__  # importing it registers its runs, claims and figures
 COMMITTED = Path("results") / "campaign"
+EXIT_FAILED = 7  # as of a sweep
+
+log = logging.getLogger("twoclocks")
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
@@ -33,6 +37,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
         raise UserError(f"{next(iter(rest))}: the settings of a reproduction are fixed; use twoclocks run or sweep")
     place = Reproduction(scale, arguments.out / scale.name, rows_folder(arguments, scale))
     names: list[str] = arguments.names
+    if arguments.plan and names != ["campaign"]:
+        raise UserError("--plan: it belongs to reproduce campaign; use --list to see what a figure or claim needs")
+    if place.rows.exists() and not place.rows.is_dir():
+        raise SettingError("--rows", str(place.rows), "it is a file; give the folder of the rows")
     for word in ("campaign", "ledger"):
         if word in names and len(names) > 1:
             raise UserError(f"reproduce: {word} stands alone; leave out {', '.join(n for n in names if n != word)}")
@@ -40,12 +48,13 @@ def reproduce(arguments: argparse.Namespace) -> int:
         return show(listing(place, place.records()), arguments.json)
     if names == ["campaign"]:
         return campaign(place, executor, arguments)
-    chosen = entries() if names == ["ledger"] else entries(names)
+    chosen, failed = entries() if names == ["ledger"] else entries(names), 0
     if names != ["ledger"]:
+        place.write_missing_rows()
         cells = place.missing(cells_of_entries(chosen.values(), scale))
         check_device(cells, scale)
-        make(place, cells, executor)
-    return publish(place, chosen, arguments.json)
+        failed = make(place, cells, executor)
+    return publish(place, chosen, arguments.json) or (EXIT_FAILED if failed else 0)
 
 
 def rows_folder(arguments: argparse.Namespace, scale: Scale) -> Path:
@@ -63,15 +72,19 @@ def campaign(place: Reproduction, executor: Executor, arguments: argparse.Namesp
     waiting = waiting_cells(place)
     chosen = next_cells(waiting, 60 * arguments.minutes, executor.workers or executor.cells_per_gpu)
     needed = minutes(sum(expected_seconds(cell.settings) for cell in chosen))
-    show_lines(f"{len(waiting):,} runs are waiting; {len(chosen):,} of them now, about {needed} minutes")
+    if not arguments.json:
+        show_lines(f"{len(waiting):,} runs are waiting; {len(chosen):,} of them now, about {needed} minutes")
     if arguments.plan:
         lines = [{"line": str(grid.line), "grid": grid.name, **described(cell)} for grid, cell in waiting]
         return show(lines, arguments.json)
     check_device(chosen, place.scale)
-    make(place, chosen, executor, 60 * arguments.minutes)
+    failed = make(place, chosen, executor, 60 * arguments.minutes)
     left = len(waiting_cells(place))
-    show_lines(f"{len(waiting) - left:,} runs finished, {left:,} are waiting. Rows: {place.rows}")
-    return 0
+    if arguments.json:
+        show({"finished": len(waiting) - left, "failed": failed, "waiting": left, "rows": str(place.rows)}, True)
+    else:
+        show_lines(f"{len(waiting) - left:,} runs finished, {left:,} are waiting. Rows: {place.rows}")
+    return EXIT_FAILED if failed else 0
 
 
 def described(cell: Cell) -> dict[str, str]:
@@ -80,13 +93,15 @@ def described(cell: Cell) -> dict[str, str]:
     return {"run": f"{cell.settings.name}: {point}", "minutes": minutes(expected_seconds(cell.settings))}
 
 
-def make(place: Reproduction, cells: list[Cell], executor: Executor, seconds: float | None = None) -> None:
-    """Make runs, with their progress on stderr."""
-    if cells:
-        with watch_sweep() as observe:
-            sweep = place.make(cells, executor, observe, seconds)
-        for key, reason in sweep.failures.items():
-            show_lines(f"{key} failed: {reason}")
+def make(place: Reproduction, cells: list[Cell], executor: Executor, seconds: float | None = None) -> int:
+    """Make runs, with their progress on stderr; returns how many failed."""
+    if not cells:
+        return 0
+    with watch_sweep() as observe:
+        sweep = place.make(cells, executor, observe, seconds)
+    for key, reason in sweep.failures.items():
+        log.warning(f"{key} failed: {reason}")
+    return len(sweep.failures)
 
 
 def check_device(cells: list[Cell], scale: Scale) -> None:

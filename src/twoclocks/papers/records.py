@@ -80,6 +80,8 @@ class Record:
         average = cell.settings.training.average
         if average and average != self.run.settings.training.average:
             return False
+        if self.run.status["status"] == "diverged":  # it would diverge again
+            return True
         ended = self.run.status["status"] == "finished" and stops_alike(self.run.settings, cell.settings)
         return ended or self.last_step >= cell.settings.training.steps
 
@@ -100,8 +102,9 @@ class Records(Sequence[Record]):
 
     def __init__(self, records: Iterable[Record], scale: Scale = GPU) -> None:
         self.scale = scale
+        self.every = tuple(records)
         best: dict[str, Record] = {}
-        for one in records:
+        for one in self.every:
             other = best.get(one.identity)
             if other is None or length(one) > length(other):
                 best[one.identity] = one

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from twoclocks.papers.claim import CLAIMS, Claim
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.grids import Grid, grids
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import file_name, read_rows, write_rows
+from twoclocks.papers.rows import file_name, identity, read_rows, write_rows
 from twoclocks.papers.scales import Scale
 from twoclocks.papers.views import view_file, write_views
 from twoclocks.runs.load import Run
+from twoclocks.store.files import read, write_json
 from twoclocks.sweeps.cells import DONE, cell_path
 from twoclocks.sweeps.coordinator import Sweep, run_sweep
 from twoclocks.sweeps.executors import Executor
@@ -61,19 +63,41 @@ class Reproduction:
 
         ``seconds``: stop then; runs that are interrupted continue the next time from where they are.
         """
+        self.write_missing_rows()
         plan = Plan(f"reproduction-{self.scale.name}", "", tuple(cells))
-        watch = Watch(self, report, seconds)
-        views = {cell.key: one.views for one in grids() for cell in one.cells(self.scale) if one.views}
-        sweep = Sweep(plan, self.runs)
+        watch = Watch(self, Sweep(plan, self.runs), report, seconds)
         try:
-            sweep = run_sweep(plan, self.runs, executor, watch)
+            watch.sweep = run_sweep(plan, self.runs, executor, watch)
         except StoppedError:
             if not watch.is_over:
                 raise
-        watch.write_finished(sweep)
+        finally:
+            watch.write_finished()
+            self.remember_failures(cells, watch.sweep.failures)
+        views = {cell.key: one.views for one in grids() for cell in one.cells(self.scale) if one.views}
         for cell in cells:
-            self.measure_views(cell, views.get(cell.key, ()))
-        return sweep
+            if not watch.is_over:
+                self.measure_views(cell, views.get(cell.key, ()))
+        return watch.sweep
+
+    def failures(self) -> dict[str, str]:
+        """The cells that failed when they were last tried, with the reason."""
+        path = self.folder / "failed.json"
+        found: dict[str, str] = json.loads(read(path)) if path.is_file() else {}
+        return found
+
+    def remember_failures(self, tried: Iterable[Cell], failures: Mapping[str, str]) -> None:
+        keys = {cell.key for cell in tried}
+        before = self.failures()
+        now = {**{key: why for key, why in before.items() if key not in keys}, **failures}
+        if now != before:
+            write_json(self.folder / "failed.json", now)
+
+    def write_missing_rows(self) -> None:
+        """Write the rows of finished runs that have none, as after a crash between the end of a run and its rows."""
+        for run in self.finished_runs():
+            if not (self.rows / file_name(run.settings)).is_file():
+                write_rows(run, self.rows)
 
     def measure_views(self, cell: Cell, names: Collection[str]) -> None:
         """Measure the views of a finished cell that are not beside its rows yet."""
@@ -86,8 +110,8 @@ class Reproduction:
 class Watch:
     """Writes the rows of every run that has finished, and stops the sweep when its time is over."""
 
-    def __init__(self, place: Reproduction, report: Report, seconds: float | None) -> None:
-        self.place, self.report = place, report
+    def __init__(self, place: Reproduction, sweep: Sweep, report: Report, seconds: float | None) -> None:
+        self.place, self.sweep, self.report = place, sweep, report
         self.end = None if seconds is None else time.monotonic() + seconds
         self.written: set[str] = set()
 
@@ -96,29 +120,32 @@ class Watch:
         return self.end is not None and time.monotonic() >= self.end
 
     def __call__(self, sweep: Sweep) -> None:
-        self.write_finished(sweep)
+        self.sweep = sweep
+        self.write_finished()
         self.report(sweep)
         if self.is_over:
             raise StoppedError("the end of its minutes")
 
-    def write_finished(self, sweep: Sweep) -> None:
-        for cell in sweep.plan.cells:
-            if cell.key not in self.written and sweep.cell_status(cell).state in DONE:
-                with contextlib.suppress(UserError):  # a run that diverged before its first evaluation has no rows
-                    write_rows(Run(cell_path(self.place.runs, cell)), self.place.rows)
+    def write_finished(self) -> None:
+        for cell in self.sweep.plan.cells:
+            if cell.key not in self.written and self.sweep.cell_status(cell).state in DONE:
+                run = Run(cell_path(self.place.runs, cell))
+                if list(run.directory.metrics()):  # a run may diverge before its first evaluation
+                    write_rows(run, self.place.rows)
                 self.written.add(cell.key)
 
 
-def by_identity(records: Records) -> dict[str, Record]:
-    return {one.identity: one for one in records}
+def by_identity(records: Records) -> dict[str, list[Record]]:
+    """All runs by what they train, not only the longest of each: a shorter one may have what a cell asks for."""
+    found: dict[str, list[Record]] = {}
+    for one in records.every:
+        found.setdefault(one.identity, []).append(one)
+    return found
 
 
-def is_covered(cell: Cell, known: dict[str, Record]) -> bool:
+def is_covered(cell: Cell, known: Mapping[str, Sequence[Record]]) -> bool:
     """Whether one of the known runs is what a cell asks for."""
-    from twoclocks.papers.rows import identity
-
-    found = known.get(identity(cell.settings))
-    return found is not None and found.covers(cell)
+    return any(one.covers(cell) for one in known.get(identity(cell.settings), ()))
 
 
 def entries(names: Sequence[str] = ()) -> dict[str, Entry]:

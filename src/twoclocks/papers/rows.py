@@ -19,6 +19,7 @@ from twoclocks.core.config import machine_settings, to_mapping
 from twoclocks.core.counts import HITS_SUFFIX, TRIALS, TRIALS_SUFFIX
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import show
+from twoclocks.evaluation.quantization import Invalid
 from twoclocks.runs.load import Run, RunReading
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.checksums import without_labels
@@ -28,7 +29,7 @@ from twoclocks.training.loop import TrainingSettings
 FORMAT = 1
 SUFFIX = ".jsonl"
 # Columns that no figure or claim reads, and that would double the size.
-LEFT_OUT = ("invalid_0.1", "invalid_0.2")
+LEFT_OUT = tuple(Invalid.column(threshold) for threshold in (0.1, 0.2))
 STATUS = ("status", "stopped_at", "reason", "seconds")
 
 
@@ -88,7 +89,10 @@ def column_names(rows: list[dict[str, float]]) -> list[str]:
 
 def encode(header: Mapping[str, Any], columns: Mapping[str, list[Any]]) -> bytes:
     """Lines of a file: the header, then one line per column."""
-    lines = [dict(header), *({"column": name, "values": values} for name, values in columns.items())]
+    lines = [
+        {**header, "columns": [*columns]},
+        *({"column": name, "values": values} for name, values in columns.items()),
+    ]
     return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines).encode()
 
 
@@ -110,7 +114,8 @@ class StoredRun(RunReading):
         try:
             header, *rest = [json.loads(line) for line in read(self.path).decode().splitlines()]
             columns = {line["column"]: line["values"] for line in rest}
-            complete = header["format"] == FORMAT and {len(c) for c in columns.values()} == {header["evaluations"]}
+            complete = header["format"] == FORMAT and [*columns] == header["columns"]
+            complete = complete and {len(values) for values in columns.values()} == {header["evaluations"]}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.path}: holds no rows of a run ({show(error)}); restore the file") from None
         if not complete:

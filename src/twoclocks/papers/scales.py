@@ -30,6 +30,7 @@ class Scale:
     sizes_instead: tuple[int, ...] = ()  # numbers of training samples in place of the paper's
     networks: Mapping[str, Network] = field(default_factory=dict)  # by size: in place of the paper's
     change: Mapping[str, Any] = field(default_factory=dict)  # laid over the settings of every run
+    left_out: tuple[str, ...] = ()  # settings that cells share and this scale does not take: the preset's are used
 
     def thinned(self, values: Sequence[T]) -> tuple[T, ...]:
         """At most ``most_values`` of the values, evenly spaced, with the first and the last.
@@ -60,7 +61,8 @@ class Scale:
             small["model"] = {"width": width, "depth": depth, "heads": heads}
             if base["objective"]["name"] == "edm":
                 small = merge(small, {"objective": {"sampler_steps": 3 if self.name == "smoke" else 18}})
-        change = merge(merge(merge(nested(shared or {}), small), nested(point)), {"name": preset})
+        shared = {key: value for key, value in (shared or {}).items() if key not in self.left_out}
+        change = merge(merge(merge(nested(shared), small), nested(point)), {"name": preset})
         settings = build_settings(merge(base, {"training": {"threads": 1}}), change)
         return Cell(settings.key(), dict(point), settings)
 
@@ -102,7 +104,13 @@ DESK = Scale(
     change=_DESK,
 )
 GPU = Scale("gpu", "the paper's networks on one GPU, each run until its clocks are read: the campaign", 100, 100)
-PAPER = Scale("paper", "as the paper: all sizes and groups, and runs to the paper's last step", 100, 100)
+PAPER = Scale(
+    name="paper",
+    about="the same networks and data, every run to the paper's last step",
+    most_values=100,
+    most_seeds=100,
+    left_out=("training.steps", "clocks.stop", "clocks.above_chance"),
+)
 SCALES: dict[str, Scale] = {scale.name: scale for scale in (SMOKE, DESK, GPU, PAPER)}
 
 

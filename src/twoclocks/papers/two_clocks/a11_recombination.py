@@ -10,11 +10,15 @@ import numpy as np
 from twoclocks.clocks.onset import Onset, gap_onset
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UnknownNameError
+from twoclocks.evaluation import PartAccuracy, SampleMemorization
+from twoclocks.evaluation.pieces import PartMemorization
 from twoclocks.papers.as_printed import PRINTED, printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed
 from twoclocks.papers.two_clocks.runs import DIT
+
+VALID, KNOWN = PartAccuracy.column("group"), PartMemorization.column("group")
 
 LITTLE = 0.1  # of the groups that a model of the rule would invent
 CONFIDENCE = 0.95
@@ -112,17 +116,17 @@ def invention(record: Record) -> Invention | None:
     metrics, clocks = record.run.metrics(), printed_clocks(record)
     decided = clocks.rule.seen if record.value("data.omit") else clocks.memory.seen
     try:
-        known = record.run.metric("group_memorization").chance_rule
+        known = record.run.metric(KNOWN).chance_rule
     except UnknownNameError:
         return None
-    if not decided or known is None or known >= 1 or not {"group_accuracy", "group_memorization"} <= metrics.keys():
+    if not decided or known is None or known >= 1 or not {VALID, KNOWN} <= metrics.keys():
         return None
-    new = 1 - metrics["sample_memorization"]  # copies have known groups only, so all rates can be divided by it
+    new = 1 - metrics[SampleMemorization.name]  # copies have known groups only, so all rates can be divided by it
     trials = new * metrics["trials"]
     enough = (trials >= FEWEST) & (metrics["step"] <= clocks.memory.upper)
     with np.errstate(divide="ignore", invalid="ignore"):
-        invalid = (1 - metrics["group_accuracy"]) / new
-        unseen = (metrics["group_accuracy"] - metrics["group_memorization"]) / new
+        invalid = (1 - metrics[VALID]) / new
+        unseen = (metrics[VALID] - metrics[KNOWN]) / new
         rate = unseen / (1 - known) - invalid
         spread = unseen / (1 - known) ** 2 + invalid - rate**2
         error = np.sqrt(np.maximum(spread, 0) / trials)

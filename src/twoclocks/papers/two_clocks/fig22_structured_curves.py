@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
+from twoclocks.evaluation import PartAccuracy, SampleAccuracy, SampleMemorization
 from twoclocks.papers.drawing import log_steps, styled
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
@@ -21,13 +22,15 @@ from twoclocks.papers.two_clocks.structured_runs import (
     structured,
 )
 from twoclocks.report.drawings.parts import SMALL, figure_of, on_log
+from twoclocks.runs.columns import LOSS_TRAIN
 
+ROWS, COLUMNS_OF_GRID = PartAccuracy.column("row"), PartAccuracy.column("column")
 COLUMNS = {
-    "loss_train": "training loss",
-    "sample_accuracy": "valid samples",
-    "row_accuracy": "valid rows",
-    "column_accuracy": "valid columns",
-    "sample_memorization": "copies",
+    LOSS_TRAIN: "training loss",
+    SampleAccuracy.name: "valid samples",
+    ROWS: "valid rows",
+    COLUMNS_OF_GRID: "valid columns",
+    SampleMemorization.name: "copies",
 }
 
 
@@ -89,7 +92,7 @@ class StructuredCurves(PaperFigure[StructuredInfo]):
             for axis, name in zip(axes[row], COLUMNS, strict=True):
                 if name not in curve.columns:
                     continue
-                label = TASKS[curve.preset] if curve.preset not in labelled and name == "sample_accuracy" else None
+                label = TASKS[curve.preset] if curve.preset not in labelled and name == SampleAccuracy.name else None
                 labelled |= {curve.preset} if label else set()
                 style = {"color": COLOURS[curve.preset], "linewidth": 1.3, "label": label}
                 axis.plot(on_log(curve.columns["step"]), curve.columns[name], **style)
@@ -110,7 +113,7 @@ class StructuredCurves(PaperFigure[StructuredInfo]):
         said = []
         for encoding in ENCODINGS:
             for preset, task in TASKS.items():
-                shares = {name: info.last(encoding, preset, name) for name in COLUMNS if name != "loss_train"}
+                shares = {name: info.last(encoding, preset, name) for name in COLUMNS if name != LOSS_TRAIN}
                 words = [f"{value:.0%} {COLUMNS[name]}" for name, value in shares.items() if value is not None]
                 if words:
                     said.append(f"{task}, {ENCODINGS[encoding]}: {', '.join(words)}")
@@ -125,9 +128,9 @@ class StructuredCurves(PaperFigure[StructuredInfo]):
 def finish(axis: Any, info: StructuredInfo, name: str) -> None:
     """Axes of one panel, and the chance level of rows and columns."""
     axis.tick_params(labelsize=8)
-    if name != "loss_train":
+    if name != LOSS_TRAIN:
         axis.set_ylim(-0.02, 1.04)
-    if name in ("row_accuracy", "column_accuracy"):
+    if name in (ROWS, COLUMNS_OF_GRID):
         axis.axhline(info.row_chance, color=light("muted"), linestyle=":", linewidth=1)
     steps = [curve.columns["step"] for curve in info.curves]
     first = min(float(on_log(one[one > 0])[0]) for one in steps)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from twoclocks.clocks.onset import Onset, onset
+from twoclocks.evaluation import ValidNew
 from twoclocks.papers.as_printed import PRINTED, STRUCTURED
 from twoclocks.papers.drawing import log_steps, styled
 from twoclocks.papers.figure import FIGURES, PaperFigure
@@ -93,7 +94,7 @@ def novel_onset(one: Record) -> Onset:
     """When valid and new samples are the majority, as P1 reads onsets."""
     series = one.run.series()
     sustain = min(PRINTED.sustain, len(series.steps))
-    return onset(series.steps, one.run.hits("valid_new"), series.trials, NOVEL, sustain, PRINTED.confidence)
+    return onset(series.steps, one.run.hits(ValidNew.name), series.trials, NOVEL, sustain, PRINTED.confidence)
 
 
 def keys() -> list[Any]:

@@ -7,12 +7,14 @@ from typing import Any, ClassVar
 
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
+from twoclocks.evaluation import SampleAccuracy, SampleMemorization
 from twoclocks.papers.drawing import log_steps, styled
 from twoclocks.papers.families import family
 from twoclocks.papers.figure import MissingRunsError, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.times import UNREACHED, Times, draw_times, rule_and_memory, seeds_words
 from twoclocks.report.drawings.parts import SMALL, figure_of, on_log
+from twoclocks.runs.columns import STEP
 
 GROUP = 6
 OPTIMIZER = "training.optimizer"  # Adam and AdamW are the same without weight decay
@@ -67,7 +69,7 @@ class OptimizerSweep(PaperFigure[SweepInfo]):
         values = []
         for value, ones in chosen.by(self.varied).items():
             columns = [one.run.metrics() for one in ones]
-            curves = tuple(SweepCurve(c["step"], c["sample_accuracy"], c["sample_memorization"]) for c in columns)
+            curves = tuple(SweepCurve(c[STEP], c[SampleAccuracy.name], c[SampleMemorization.name]) for c in columns)
             values.append(SweepValue(float(value), curves, *rule_and_memory(ones)))
         if len(values) < 2:
             raise MissingRunsError(
