@@ -11,7 +11,7 @@ from twoclocks.papers.records import Record, Records
 from twoclocks.papers.scales import PAPER
 from twoclocks.training.loop import TrainingSettings
 
-ALWAYS_FREE = ("name", "description", "training.steps", "training.seed", "data.seed")
+ALWAYS_FREE = ("name", "description", "training.steps", "training.seed", "training.average", "data.seed")
 FREE_SECTIONS = ("evaluation.", "clocks.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -34,14 +35,23 @@ class Times:
 
     @property
     def middle(self) -> float | None:
-        """Median over the runs; None unless more than half of them reached it."""
-        return median(self.reached) if len(self.reached) > len(self.limits) else None
+        """Median over all runs, where one that did not reach it is later than any that did; None if it is among those.
+
+        >>> Times((100, 300), (1000,)).middle
+        300
+        """
+        found = median([*self.reached, *(math.inf for _ in self.limits)]) if self.reached else math.inf
+        return found if math.isfinite(found) else None
 
     def __str__(self) -> str:
-        """Such as ``2,610 (2,430–3,020)``, ``by 300``, ``not by 8,000``, or ``2,610 in 2 of 3 runs``."""
+        """Such as ``2,610 (2,430–3,020)``, ``by 300``, ``not by 8,000``, or ``2,610 in 2 of 3 runs``.
+
+        Where the median is not known, the median of the runs that reached it stands in its place; the words say so.
+        """
         if not self.reached:
             return f"not by {max(self.limits):,.0f}" if self.limits else "not run"
-        middle, low, high = (f"{value:,.0f}" for value in (median(self.reached), min(self.reached), max(self.reached)))
+        known = self.middle if self.middle is not None else median(self.reached)
+        middle, low, high = (f"{value:,.0f}" for value in (known, min(self.reached), max(self.reached)))
         words = f"{'by ' if self.early else ''}{middle}" + (f" ({low}–{high})" if low != high else "")
         total = len(self.reached) + len(self.limits)
         return f"{words} in {len(self.reached)} of {total} runs" if self.limits else words

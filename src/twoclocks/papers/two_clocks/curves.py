@@ -175,10 +175,11 @@ def interval_words(law: Law) -> str:
 
 
 def middle_onset(runs: Sequence[RunCurves], clock: ClockName) -> float | None:
-    """Median of the observed onsets; None where at least half of the runs have none."""
-    onsets = [one.onset(clock) for one in runs if not (clock == "rule" and one.clocks.learned_by_memory)]
-    found = [onset.estimate for onset in onsets if onset.estimate is not None]
-    return median(found) if found and 2 * len(found) > len(runs) else None
+    """Median onset, where a run without one is later than all others; None if the median is among those."""
+    by_copying = [clock == "rule" and one.clocks.learned_by_memory for one in runs]
+    onsets = [None if copied else one.onset(clock).estimate for one, copied in zip(runs, by_copying, strict=True)]
+    found = median([math.inf if onset is None else onset for onset in onsets]) if onsets else math.inf
+    return found if math.isfinite(found) else None
 
 
 class Placed(Protocol):
