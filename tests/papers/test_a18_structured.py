@@ -12,6 +12,7 @@ from simulated import log_steps, records, rise, simulated_run
 
 from twoclocks.papers.records import Records
 from twoclocks.papers.rows import StoredRun
+from twoclocks.papers.scales import DESK
 from twoclocks.papers.two_clocks.a18_structured import OneHotLater, RowsAlone, RowsFirst, wanted_cases
 
 Order = Callable[[bool, int], tuple[float, float]]  # transposed?, seed -> steps of rows and columns
@@ -25,16 +26,18 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 def one_run(
-    folder: Path, rule: str, encoding: str, seed: int, turned: bool = False, memory: float = np.inf, **at: float
+    folder: Path, rule: str, encoding: str, seed: int, turned: bool = False, memory: float = np.inf, **at: Any
 ) -> StoredRun:
     """A run that learns each kind of pieces at a step, and copies from another."""
     steps = log_steps(50, 40_000)
     copied = rise(steps, memory) if np.isfinite(memory) else np.zeros(len(steps))
+    more = {name: at.pop(name) for name in ("scale", "status") if name in at}
+    other = at.pop("other", {})
     columns = {f"{kind}_accuracy": 0.99 * rise(steps, step) for kind, step in at.items()}
     columns |= {"sample_accuracy": np.min([*columns.values()], axis=0), "sample_memorization": copied}
-    change = {"rule": RULES[rule], "encoding": encoding, "training.seed": seed, "data.transposed": turned}
+    change = {"rule": RULES[rule], "encoding": encoding, "training.seed": seed, "data.transposed": turned, **other}
     preset = {"latin": "latin", "sudoku": "sudoku", "row": "row-latin"}[rule.split("_")[0]]
-    return simulated_run(folder, f"p1-dit-{preset}", change, steps, columns)
+    return simulated_run(folder, f"p1-dit-{preset}", change, steps, columns, **more)
 
 
 def grids(folder: Path, order: Order, seeds: int = 3, turned: tuple[bool, ...] = (False, True)) -> Records:
@@ -98,3 +101,14 @@ def test_one_hot(tmp_path: Path, scalar: float, one_hot: float, rules: tuple[str
     ]
     found = OneHotLater().judge(records(runs))
     assert found.verdict == verdict, found
+
+
+def test_only_the_baseline_of_the_scale_is_judged(tmp_path: Path) -> None:
+    """Another part of the data, or another width, is another experiment; a small scale has settings of its own."""
+    own = [one_run(tmp_path, "row_latin", "scalar", seed, row=600) for seed in range(3)]
+    others: list[dict[str, Any]] = [{"data.part": 1}, {"model.depth": 3}, {"training.batch": 64}]
+    late = [one_run(tmp_path, "row_latin", "scalar", 0, row=9_000, other=other) for other in others]
+    assert RowsAlone().judge(records([*own, *late])).verdict == "reproduced"
+    assert RowsAlone().judge(records(late)).verdict == "not run"
+    small = [one_run(tmp_path / "desk", "row_latin", "scalar", seed, row=600, scale=DESK) for seed in range(3)]
+    assert RowsAlone().judge(Records(records(small), DESK)).verdict == "reproduced"

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from simulated import records, two_clocks_run
 
 from twoclocks.papers.records import Records
+from twoclocks.papers.scales import DESK
 from twoclocks.papers.two_clocks.a19_optimizer import DiTRate, GPTRate, WideningDecay
 
 Clocks = tuple[float, float]  # steps at which validity and copies are at a half
 NEVER = np.inf
 
 
-def sweep(folder: Path, preset: str, swept: str, clocks: Mapping[float, Clocks], seeds: int, n: int = 4096) -> Records:
-    """Runs at G = 6 whose onsets scatter by 3%."""
+def sweep(
+    folder: Path, preset: str, swept: str, clocks: Mapping[float, Clocks], seeds: int, n: int = 4096, **more: Any
+) -> Records:
+    """Runs at G = 6 whose onsets scatter by 3%; ``other``: more settings."""
+    other = more.pop("other", {})
     found = []
     for value, (rule, memory) in clocks.items():
         for seed in range(seeds):
             scatter = float(np.exp(np.random.default_rng(seed).normal(0, 0.03)))
-            change = {"rule.group": 6, "data.n": n, "training.seed": seed, f"training.{swept}": value}
+            change = {"rule.group": 6, "data.n": n, "training.seed": seed, f"training.{swept}": value, **other}
             last = 300_000 if "dit" in preset else 40_000
             found.append(
-                two_clocks_run(folder, preset, change, rule=rule * scatter, memory=memory / scatter, last=last)
+                two_clocks_run(folder, preset, change, rule=rule * scatter, memory=memory / scatter, last=last, **more)
             )
     return records(found)
 
@@ -87,3 +92,18 @@ def test_sweeps_of_other_settings_do_not_count(tmp_path: Path) -> None:
     assert DiTRate().judge(rates).verdict == "not run"
     for claim in (DiTRate(), GPTRate(), WideningDecay()):
         assert claim.judge(records([])).verdict == "not run"
+
+
+def test_only_the_baseline_of_the_scale_is_judged(tmp_path: Path) -> None:
+    """Scattered groups and other parts of the data are other experiments; a small scale has a rate of its own."""
+    own = sweep(tmp_path, "p1-dit-mini", "learning_rate", DIT_RATES, 3)
+    fast = dict.fromkeys((1e-5, 3e-4, 1e-3), (2_000.0, 1e5))
+    others: list[dict[str, Any]] = [{"rule.scatter_seed": 0}, {"data.part": 1}, {"data.omit": 1}]
+    for other in others:
+        noise = sweep(tmp_path, "p1-dit-mini", "learning_rate", fast, 3, other=other)
+        assert DiTRate().judge(Records([*own, *noise])).verdict == "reproduced", other
+    desk = {1e-4: (60_000.0, 2e5), 1e-3: (20_000.0, 1e5), 3e-3: (NEVER, NEVER)}
+    for preset, claim in (("p1-dit-mini", DiTRate()), ("p1-gpt-mini", GPTRate())):
+        few = {rate: (clocks[0] / 10, clocks[1] / 10) for rate, clocks in desk.items()}
+        small = sweep(tmp_path / "desk", preset, "learning_rate", few, 3, n=512, scale=DESK)
+        assert claim.judge(Records(small, DESK)).verdict == "reproduced"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.papers.as_printed import printed_clocks
@@ -13,7 +13,7 @@ from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.comparisons import Span, largest_n, quotient, range_of, smaller, steps_words
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
-GROUP, RATE = 6, 1e-4
+GROUP = 6
 FEWEST = 3  # values of a sweep
 
 
@@ -26,11 +26,7 @@ class Sweep(Claim):
 
     def groups(self, records: Records) -> dict[float, Records]:
         """The runs of every value of the setting, all else being the baseline's, at the largest N."""
-        fixed: dict[str, Any] = {"training__weight_decay": 0.0, "training__learning_rate": RATE}
-        fixed.pop(self.swept.replace(".", "__"))
-        fixed |= {"training__batch": 256, "objective__sigma_data": 1.0} if self.preset == DIT else {}
-        fixed |= {"training__batch": 128} if self.preset == GPT else {}
-        chosen = records.where(preset=self.preset, rule__name="parity", rule__group=GROUP, **fixed)
+        chosen = records.baseline(self.preset, (self.swept,), rule__group=GROUP)
         by_size = [chosen.where(data__n=n) for n in chosen.by("data.n")]
         swept = [some for some in by_size if len(some.by(self.swept)) >= FEWEST]
         return largest_n(Records(one for some in swept for one in some)).by(self.swept)
@@ -40,14 +36,16 @@ class FastestRate(Sweep):
     """τ_rule over learning rates."""
 
     swept: ClassVar[str] = "training.learning_rate"
-    baseline: ClassVar[tuple[float, ...]]  # rates that may be the paper's baseline
+    also: ClassVar[tuple[float, ...]] = ()  # other rates that may be the paper's baseline
 
     def judge(self, records: Records) -> Judgement:
         groups = self.groups(records)
-        if not set(self.baseline) & groups.keys():
+        own = records.scale.cell(self.preset, {}).settings.training.learning_rate
+        baseline = (own,) if records.scale.networks else (own, *self.also)  # other networks have one of their own
+        if not set(baseline) & groups.keys():
             return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} learning rates")
         spans = {rate: rule_span([printed_clocks(one) for one in some]) for rate, some in groups.items()}
-        answer = judge_rates(spans, self.baseline)
+        answer = judge_rates(spans, baseline)
         seeds = min(some.seeds for some in groups.values())
         words = ", ".join(f"{rate:g}: {steps_words(span)}" for rate, span in spans.items())
         values = {"tau_rule": {f"{rate:g}": ends(span) for rate, span in spans.items()}}
@@ -64,7 +62,6 @@ class DiTRate(FastestRate):
     figures: ClassVar[tuple[str, ...]] = ("fig24",)
     grids: ClassVar[tuple[str, ...]] = ("dit-optimizer",)
     preset: ClassVar[str] = DIT
-    baseline: ClassVar[tuple[float, ...]] = (1e-4,)
 
 
 @CLAIMS.register("A19-gpt-rate")
@@ -79,7 +76,7 @@ class GPTRate(FastestRate):
     figures: ClassVar[tuple[str, ...]] = ("fig26",)
     grids: ClassVar[tuple[str, ...]] = ("gpt-optimizer", "gpt-optimizer-seeds")
     preset: ClassVar[str] = GPT
-    baseline: ClassVar[tuple[float, ...]] = (1e-4, 3e-4)
+    also: ClassVar[tuple[float, ...]] = (3e-4,)
 
 
 @CLAIMS.register("A19-gpt-decay")
