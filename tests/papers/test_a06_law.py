@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from twoclocks.papers.two_clocks.a06_law import GPTLaw
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
 
 
-def law_runs(folder: Path, a: float, alpha: float, seeds: int = 3, sizes: tuple[int, ...] = SIZES) -> Records:
+def law_runs(
+    folder: Path, a: float, alpha: float, seeds: int = 3, sizes: tuple[int, ...] = SIZES, **more: Any
+) -> Records:
     """GPT runs whose τ_mem scatter by 5% around a·N^α."""
     scatter = np.random.default_rng(0).normal(0, 0.05, size=(len(sizes), seeds))
     return records(
@@ -23,7 +26,7 @@ def law_runs(folder: Path, a: float, alpha: float, seeds: int = 3, sizes: tuple[
                 *(folder, "p1-gpt-mini", {"data.n": n, "training.seed": seed}),
                 rule=100,
                 memory=9 ** (1 / 8) * a * n**alpha * np.exp(scatter[i, seed]),  # a tenth at τ_mem, a half later
-                last=60_000,
+                **{"last": 60_000, **more},
             )
             for i, n in enumerate(sizes)
             for seed in range(seeds)
@@ -62,3 +65,7 @@ def test_other_settings_do_not_enter(tmp_path: Path) -> None:
     ]
     both = Records([*law_runs(tmp_path, 1.1, 1.02), *records(noise)])
     assert GPTLaw().judge(both).verdict == "reproduced"
+
+
+def test_runs_that_diverged_are_no_law(tmp_path: Path) -> None:
+    assert GPTLaw().judge(law_runs(tmp_path, 1.1, 1.02, status="diverged")).verdict == "not run"

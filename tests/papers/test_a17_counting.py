@@ -58,7 +58,7 @@ def runs(
     ],
 )
 def test_onsets(tmp_path: Path, change: dict[str, float], triples: float, seeds: int, verdict: str) -> None:
-    found = Counting().judge(runs(tmp_path, {**AS_PAPER, **change}, triples, seeds))
+    found = Counting().judge(runs(tmp_path, {**AS_PAPER, **change}, triples, seeds, averaged=True))
     assert found.verdict == verdict, found
 
 
@@ -70,6 +70,13 @@ def test_every_threshold_counts_and_averaged_weights_where_there_are_some(tmp_pa
     assert {answers[f"raw, {level}: spread over K"] for level in ("0.5", "0.6")} == {"yes"}
     assert answers["raw, 0.9: spread over K"] == "no"
     assert {answer for what, answer in answers.items() if what.startswith("averaged")} == {"yes"}
+
+
+def test_without_averaged_weights_it_is_undecided(tmp_path: Path) -> None:
+    found = Counting().judge(runs(tmp_path, AS_PAPER, 10_000))
+    assert found.verdict == "undecided" and "undecided without averaged weights" in found.measured
+    slow = runs(tmp_path / "slow", {**AS_PAPER, "exact_k18": 4_500.0}, 10_000)
+    assert Counting().judge(slow).verdict == "refuted"  # raw weights alone can refute it
 
 
 def test_missing_rules_are_named(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ def test_only_the_baseline_of_the_scale_is_judged(tmp_path: Path) -> None:
     own = [one_run(tmp_path, "row_latin", "scalar", seed, row=600) for seed in range(3)]
     others: list[dict[str, Any]] = [{"data.part": 1}, {"model.depth": 3}, {"training.batch": 64}]
     late = [one_run(tmp_path, "row_latin", "scalar", 0, row=9_000, other=other) for other in others]
-    assert RowsAlone().judge(records([*own, *late])).verdict == "reproduced"
+    ended = one_run(tmp_path, "row_latin", "scalar", 3, row=9_000, status="diverged")
+    assert RowsAlone().judge(records([*own, *late, ended])).verdict == "reproduced"
     assert RowsAlone().judge(records(late)).verdict == "not run"
     small = [one_run(tmp_path / "desk", "row_latin", "scalar", seed, row=600, scale=DESK) for seed in range(3)]
     assert RowsAlone().judge(Records(records(small), DESK)).verdict == "reproduced"

@@ -107,3 +107,13 @@ def test_only_the_baseline_of_the_scale_is_judged(tmp_path: Path) -> None:
         few = {rate: (clocks[0] / 10, clocks[1] / 10) for rate, clocks in desk.items()}
         small = sweep(tmp_path / "desk", preset, "learning_rate", few, 3, n=512, scale=DESK)
         assert claim.judge(Records(small, DESK)).verdict == "reproduced"
+
+
+def test_a_run_that_diverged_has_learned_nothing(tmp_path: Path) -> None:
+    fast = sweep(tmp_path, "p1-dit-mini", "learning_rate", {1e-3: (5_000, 9e4)}, 3, status="diverged")
+    found = DiTRate().judge(Records([*sweep(tmp_path, "p1-dit-mini", "learning_rate", DIT_RATES, 3), *fast]))
+    assert found.verdict == "reproduced" and "0.001: never" in found.measured
+    decays = {0.0: (500.0, 4_000.0), 0.1: (500.0, 9_000.0)}
+    wide = sweep(tmp_path, "p1-gpt-mini", "weight_decay", {1.0: (500, 30_000)}, 3, status="diverged")
+    ended = Records([*sweep(tmp_path, "p1-gpt-mini", "weight_decay", decays, 3), *wide])
+    assert WideningDecay().judge(ended).verdict == "reproduced"

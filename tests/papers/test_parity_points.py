@@ -10,7 +10,7 @@ from simulated import clocks_run, records
 
 from twoclocks.papers import two_clocks
 from twoclocks.papers.claim import CLAIMS
-from twoclocks.papers.intervals import Interval
+from twoclocks.papers.intervals import Interval, is_below
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import DESK, GPU, SMOKE
 from twoclocks.papers.two_clocks.parity import Reading, points, points_to_memory, points_to_rule
@@ -99,3 +99,14 @@ def test_intervals_with_open_ends() -> None:
     assert Interval(8, 9) / Interval(0, 2) == Interval(4, math.inf)
     assert str(Interval(8, math.inf)) == "> 8" and Interval(8, math.inf).times == "more than ×8"
     assert Interval(8, math.inf).as_json() == [8, None]
+
+
+def test_numbers_that_may_both_be_zero_are_not_ordered() -> None:
+    assert is_below(Interval(0, 0), Interval(0, 500)) == "undecided" == is_below(Interval(0, 500), Interval(0, 0))
+    assert is_below(Interval(0, 0), Interval(1, 500)) == "yes" and is_below(Interval(1, 500), Interval(0, 0)) == "no"
+
+
+def test_runs_that_diverged_have_no_clocks(tmp_path: Path) -> None:
+    every = Records([*run(tmp_path, {}), *run(tmp_path, {"training.seed": 1}, status="diverged")])
+    for choose in (points, points_to_memory, points_to_rule):
+        assert [one.record.seed for one in choose(every)[3, 4096].readings] == [0]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
-from twoclocks.papers.records import Record
+from twoclocks.papers.records import Record, Records
 from twoclocks.runs.columns import Weights
 
 PRINTED = ClockSettings(rule_threshold=0.9, memory_threshold=0.1, above_chance=True, sustain=3, confidence=0)
@@ -29,3 +29,13 @@ def printed_clocks(
         sustain=min(PRINTED.sustain, len(series.steps)),
     )
     return settings.read(series, record.run.copy_chance, changes=False)
+
+
+def diverged(record: Record) -> bool:
+    """Whether training ended because the loss was no longer finite."""
+    return bool(record.run.status["status"] == "diverged")
+
+
+def stable(records: Records) -> Records:
+    """Those that did not diverge: what happens on the way to no model at all is no clock of a model."""
+    return records.those(lambda one: not diverged(one))

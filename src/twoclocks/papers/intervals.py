@@ -85,7 +85,11 @@ def is_below(one: Interval, other: Interval) -> Answer:
     ('yes', 'no')
     >>> is_below(Interval(1, 3), Interval(2, 4))
     'undecided'
+    >>> is_below(Interval(0, 0), Interval(0, 500))  # both may be 0
+    'undecided'
     """
+    if one.low == other.low == 0:
+        return "undecided"
     if one.high <= other.low and math.isfinite(one.high):
         return "yes"
     return "no" if other.high <= one.low and math.isfinite(other.high) else "undecided"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.core.errors import UserError
-from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.as_printed import printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of, within
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.runs import DIT, GPT
@@ -78,8 +78,8 @@ class GPTLaw(MemorizationLaw):
 
 
 def law_records(records: Records, printed: PrintedLaw) -> Records:
-    """The runs of a law: the preset's own settings, any N and seed."""
-    plain = records.baseline(printed.preset, rule__group=3)
+    """The runs of a law: the preset's own settings, any N and seed; none that diverged."""
+    plain = stable(records.baseline(printed.preset, rule__group=3))
     fewest = printed.fewest if not records.scale.networks else 2
     return plain.those(lambda one: one.n >= fewest and one.run.settings.clocks.stop != "rule")
 

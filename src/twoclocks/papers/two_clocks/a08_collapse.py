@@ -9,7 +9,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run, verdict_of, within
 from twoclocks.papers.intervals import spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Reading, listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.parity import listed, points_to_memory, read, seeds_of
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 FACTOR, RANGE, SIZES = 1.5, 8, 3
@@ -78,10 +78,10 @@ def batch_sweep(records: Records, preset: str) -> dict[str, Any]:
     same = records.baseline(preset, varied, rule__group=GROUP).those(lambda one: one.n >= one.value("training.batch"))
     found: dict[str, Any] = {}
     for rate, runs in same.by("training.learning_rate").items():
-        read = [one for one in map(Reading, runs) if one.rule.seen and one.memory.seen]
-        sizes = [one.record.n for one in read]
+        both = [one for one in read(runs) if one.rule.seen and one.memory.seen]
+        sizes = [one.record.n for one in both]
         try:
-            fit = collapse(sizes, [one.record.value("training.batch") for one in read], [one.memory for one in read])
+            fit = collapse(sizes, [one.record.value("training.batch") for one in both], [one.memory for one in both])
         except UserError:
             continue  # one batch only, or too few runs
         found[f"{rate:g}"] = fit.as_json()

@@ -12,7 +12,7 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UnknownNameError
 from twoclocks.evaluation import PartAccuracy, SampleMemorization
 from twoclocks.evaluation.pieces import PartMemorization
-from twoclocks.papers.as_printed import PRINTED, printed_clocks
+from twoclocks.papers.as_printed import PRINTED, printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed
@@ -98,7 +98,7 @@ class Recombination(Claim):
 
 def where(records: Records) -> list[tuple[str, Records]]:
     """The runs that can show invention, by case."""
-    plain = records.baseline(DIT, varied=("data.omit",))
+    plain = stable(records.baseline(DIT, varied=("data.omit",)))
     whole = plain.those(lambda one: not one.value("data.omit"))
     found = [
         (f"G = {group}", whole.where(rule__group=group).those(lambda one, most=most: one.n <= most))  # type: ignore[misc]

@@ -13,6 +13,7 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.dissection.views.raster import RasterInfo, States
 from twoclocks.evaluation.states import STATES, State
+from twoclocks.papers.as_printed import stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed, smaller
@@ -67,7 +68,7 @@ class Sticky(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.baseline(DIT, rule__group=3)
+        chosen = stable(records.baseline(DIT, rule__group=3))
         found = {one: persistence for one in chosen if (persistence := late_persistence(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with outcomes at two evaluations after copying has begun")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from twoclocks.dissection.views.approach import ApproachInfo
+from twoclocks.papers.as_printed import stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed, earlier
@@ -27,7 +28,7 @@ class Approaching(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.baseline(DIT, rule__group=3)
+        chosen = stable(records.baseline(DIT, rule__group=3))
         found = {one: info for one in chosen if (info := approach_of(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with distances to the training set, until copying begins")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.views.spectrum import SpectrumInfo
+from twoclocks.papers.as_printed import stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed, earlier, range_of, steps_words
@@ -55,7 +56,7 @@ class LossesFirst(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.baseline(DIT, rule__group=3)
+        chosen = stable(records.baseline(DIT, rule__group=3))
         found = {one: clocks for one in chosen if (clocks := loss_clocks(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with losses by noise scale, beyond both clocks")

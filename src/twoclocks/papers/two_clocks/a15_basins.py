@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.dissection.views.basin import LINES, BasinInfo
+from twoclocks.papers.as_printed import stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import Span, agreed
@@ -72,7 +73,7 @@ class Basins(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.baseline(DIT, rule__group=3)
+        chosen = stable(records.baseline(DIT, rule__group=3))
         found = {one: widths for one in chosen if (widths := widths_of(one)) is not None}
         if not found:
             return not_run("p1-dit-mini at G = 3 with basins, beyond both clocks")

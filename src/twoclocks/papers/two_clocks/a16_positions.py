@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.positions import PositionsInfo
+from twoclocks.papers.as_printed import stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed, earlier
@@ -73,7 +74,7 @@ class LastBitsFirst(Claim):
     grids: ClassVar[tuple[str, ...]] = ("dissection-gpt",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = records.baseline(GPT, rule__group=3)
+        chosen = stable(records.baseline(GPT, rule__group=3))
         found = {one: order for one in chosen if (order := order_of(one)) is not None}
         if not found:
             return not_run("p1-gpt-mini at G = 3 with losses by position, until copying begins")

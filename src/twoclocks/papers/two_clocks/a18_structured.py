@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twoclocks.clocks.onset import Onset
-from twoclocks.papers.as_printed import STRUCTURED, printed_clocks
+from twoclocks.papers.as_printed import STRUCTURED, printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.comparisons import agreed, earlier, largest_n
@@ -28,9 +28,9 @@ class Structured(Claim):
 
     @staticmethod
     def chosen(records: Records) -> Records:
-        """The baselines of this scale, with any rule and encoding, transposed or not."""
+        """The baselines of this scale, with any rule and encoding, transposed or not; none that diverged."""
         own = [records.baseline(preset, ("data.transposed",), any_rule=True) for preset in PRESETS]
-        return Records((one for some in own for one in some), records.scale)
+        return stable(Records((one for some in own for one in some), records.scale))
 
 
 @CLAIMS.register("A18-rows-first")

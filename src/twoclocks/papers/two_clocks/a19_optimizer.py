@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from twoclocks.clocks.window import Clocks
-from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.comparisons import Span, largest_n, quotient, range_of, smaller, steps_words
@@ -15,6 +15,7 @@ from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUP = 6
 FEWEST = 3  # values of a sweep
+NO_WINDOW: Span = (0.0, 1.0)  # in τ_mem/τ_rule
 
 
 class Sweep(Claim):
@@ -44,7 +45,7 @@ class FastestRate(Sweep):
         baseline = (own,) if records.scale.networks else (own, *self.also)  # other networks have one of their own
         if not set(baseline) & groups.keys():
             return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} learning rates")
-        spans = {rate: rule_span([printed_clocks(one) for one in some]) for rate, some in groups.items()}
+        spans = {rate: rule_span(some) for rate, some in groups.items()}
         answer = judge_rates(spans, baseline)
         seeds = min(some.seeds for some in groups.values())
         words = ", ".join(f"{rate:g}: {steps_words(span)}" for rate, span in spans.items())
@@ -98,7 +99,7 @@ class WideningDecay(Sweep):
         groups = self.groups(records)
         if 0.0 not in groups:
             return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} weight decays, of which one is 0")
-        spans = {decay: window_span([printed_clocks(one) for one in some]) for decay, some in groups.items()}
+        spans = {decay: window_span(some) for decay, some in groups.items()}
         seeds = min(some.seeds for some in groups.values())
         words = ", ".join(f"{decay:g}: {ratio_words(span)}" for decay, span in spans.items())
         values = {"window": {f"{decay:g}": ends(span) for decay, span in spans.items()}}
@@ -106,9 +107,12 @@ class WideningDecay(Sweep):
         return Judgement(verdict_of(answer, seeds), f"τ_mem/τ_rule by weight decay {words}", seeds, values)
 
 
-def rule_span(found: list[Clocks]) -> Span:
-    """The range of τ_rule over seeds; a rule that is not learned before copying begins never is (P1 C.7)."""
-    spans = [(math.inf, math.inf) if one.verdict == "empty" else range_of([one.rule]) for one in found]
+def rule_span(found: Records) -> Span:
+    """The range of τ_rule over seeds; a rule that is not learned before copying begins never is (P1 C.7).
+
+    A run that diverged has not learned it either: no model is left that could have.
+    """
+    spans = [(math.inf, math.inf) if diverged(one) else one_rule(printed_clocks(one)) for one in found]
     return min(low for low, _ in spans), max(high for _, high in spans)
 
 
@@ -119,16 +123,20 @@ def judge_rates(spans: Mapping[float, Span], baseline: tuple[float, ...]) -> Ans
     return "yes" if "yes" in found else "no" if set(found) == {"no"} else "undecided"
 
 
-def window_span(found: list[Clocks]) -> Span:
+def one_rule(clocks: Clocks) -> Span:
+    return (math.inf, math.inf) if clocks.verdict == "empty" else range_of([clocks.rule])
+
+
+def window_span(found: Records) -> Span:
     """The range of τ_mem/τ_rule over seeds, without an end where copying was not seen; at most 1: no window."""
-    spans = [one_window(clocks) for clocks in found]
+    spans = [NO_WINDOW if diverged(one) else one_window(printed_clocks(one)) for one in found]
     return min((low for low, _ in spans), default=0.0), max((high for _, high in spans), default=math.inf)
 
 
 def one_window(clocks: Clocks) -> Span:
     rule, memory = clocks.rule, clocks.memory
     if not rule.seen or clocks.verdict == "empty":
-        return 0.0, 1.0
+        return NO_WINDOW
     return quotient((memory.lower, memory.upper), (rule.lower, rule.upper))
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.intervals import Interval, median_of
 from twoclocks.papers.records import Record, Records
 
@@ -95,9 +95,14 @@ def informative(readings: Sequence[Reading], clock: Callable[[Reading], Onset]) 
 Points = dict[tuple[int, int], Point]
 
 
+def read(records: Iterable[Record]) -> list[Reading]:
+    """The clocks of all runs that did not diverge."""
+    return [Reading(one) for one in records if not diverged(one)]
+
+
 def points(records: Iterable[Record]) -> Points:
-    """Runs by group size and N, in this order."""
-    readings = [Reading(one) for one in records]
+    """Runs by group size and N, in this order; none that diverged."""
+    readings = read(records)
     keys = sorted({(int(one.record.value("rule.group")), one.record.n) for one in readings})
     return {
         key: Point(*key, tuple(one for one in readings if (one.record.value("rule.group"), one.record.n) == key))
@@ -127,7 +132,7 @@ def points_to_rule(records: Records) -> Points:
 
 def chosen_points(records: Records, onset: Callable[[Reading], Onset], axis: Callable[[Reading], int]) -> Points:
     """Points without the runs that ended before the first onset of their group was seen."""
-    readings = [Reading(one) for one in records]
+    readings = read(records)
     first: dict[int, float] = {}
     for one in readings:
         first[axis(one)] = min(first.get(axis(one), math.inf), onset(one).upper)
