@@ -70,3 +70,21 @@ def test_no_eightfold_range_may_fail(tmp_path: Path) -> None:
         for seed in range(3)
     ]
     assert GPTRuleBySize().judge(Records([*runs(tmp_path, 0.0), *records(later)])).verdict == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [(100_000, "refuted"), (1_700, "undecided"), (500, "reproduced")],  # ended as planned: no evidence
+)
+def test_a_rule_that_is_not_learned_at_one_n_is_seen(tmp_path: Path, last: int, verdict: str) -> None:
+    never = [
+        clocks_run(
+            *(tmp_path, "p1-gpt-mini", {"rule.group": 3, "data.n": 8192, "training.seed": seed}),
+            rule=math.inf,
+            memory=math.inf,
+            last=last,
+        )
+        for seed in range(3)
+    ]
+    found = GPTRuleBySize().judge(Records([*runs(tmp_path, 0.0), *records(never)]))
+    assert found.verdict == verdict, found

@@ -14,6 +14,7 @@ from twoclocks.papers.intervals import Interval, median_of
 from twoclocks.papers.records import Record, Records
 
 PAPER_N = 4096
+RANGE = 8  # of the largest N to the smallest, over which claims compare
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,6 @@ class Point:
     def verdicts(self) -> set[str]:
         """The verdicts on the window, which may differ between seeds."""
         return {one.clocks.verdict for one in self.readings}
-
-    @property
-    def learned(self) -> bool:
-        """Whether most seeds learned the rule before they copied."""
-        return sum(one.rule.seen for one in self.readings) > len(self.readings) / 2
 
     def __str__(self) -> str:
         return f"G={self.group}, N={self.n:,}"
@@ -137,6 +133,17 @@ def chosen_points(records: Records, onset: Callable[[Reading], Onset], axis: Cal
     for one in readings:
         first[axis(one)] = min(first.get(axis(one), math.inf), onset(one).upper)
     return points(one.record for one in readings if onset(one).seen or onset(one).lower >= first[axis(one)])
+
+
+def eightfold(found: list[Point]) -> list[list[Point]]:
+    """All ranges from an N to the next that is at least eight times as large."""
+    ordered = sorted(found, key=lambda one: one.n)
+    ranges = []
+    for start in ordered:
+        end = next((one.n for one in ordered if one.n >= RANGE * start.n), None)
+        if end is not None:
+            ranges.append([one for one in ordered if start.n <= one.n <= end])
+    return ranges
 
 
 def seeds_of(found: Iterable[Point]) -> int:
