@@ -68,3 +68,9 @@ def test_a_group_that_is_not_learned_is_a_lower_bound(tmp_path: Path) -> None:
     """Not learned by 200,000 steps: more than ×20 refutes, more than ×4 leaves it open."""
     assert RuleByGroup().judge(runs(tmp_path / "a", (500, 5_000, math.inf))).verdict == "refuted"
     assert RuleByGroup().judge(runs(tmp_path / "b", (5_000, 50_000, math.inf))).verdict == "undecided"
+
+
+def test_seeds_that_ended_early_are_no_seeds(tmp_path: Path) -> None:
+    long, short = runs(tmp_path, (1_000, 10_000, 100_000), 1), runs(tmp_path, (1_000, 10_000, 100_000), last=500)
+    found = RuleByGroup().judge(Records([*long, *(one for one in short if one.seed > 0)]))
+    assert found.verdict == "seen once" and found.seeds == 1

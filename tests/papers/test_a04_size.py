@@ -88,3 +88,28 @@ def test_a_rule_that_is_not_learned_at_one_n_is_seen(tmp_path: Path, last: int, 
     ]
     found = GPTRuleBySize().judge(Records([*runs(tmp_path, 0.0), *records(never)]))
     assert found.verdict == verdict, found
+
+
+def test_one_more_n_with_one_seed_takes_nothing_away(tmp_path: Path) -> None:
+    for rule in (900.0, 9_000.0):
+        change = {"rule.group": 3, "data.n": 8192}
+        more = clocks_run(tmp_path / f"{rule}", "p1-gpt-mini", change, rule=rule, memory=math.inf, last=20_000)
+        found = GPTRuleBySize().judge(Records([*runs(tmp_path, 0.0), *records([more])]))
+        assert found.verdict == "reproduced" and "8,192" in found.measured
+
+
+def test_seeds_that_ended_before_the_first_onset_of_their_n_do_not_count(tmp_path: Path) -> None:
+    """They went on beyond the earliest onset of other N, though."""
+    ended = [
+        clocks_run(
+            *(tmp_path / "ended", "p1-gpt-mini", {"rule.group": group, "data.n": 4096, "training.seed": seed}),
+            rule=math.inf,
+            memory=math.inf,
+            last=345 * group,
+        )
+        for group in (2, 3)
+        for seed in (1, 2)
+    ]
+    long = runs(tmp_path, 0.15).those(lambda one: one.n < 4096 or one.seed == 0)
+    found = GPTRuleBySize().judge(Records([*long, *records(ended)]))
+    assert found.verdict == "seen once" and found.seeds == 1, found

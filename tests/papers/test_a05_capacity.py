@@ -16,7 +16,12 @@ Clocks = Sequence[tuple[float, float]]  # τ_rule and τ_mem of nano, mini, B
 
 
 def runs(
-    folder: Path, clocks: Clocks, seeds: int = 3, precisions: Sequence[str] = ("bfloat16",) * 3, n: int = 512
+    folder: Path,
+    clocks: Clocks,
+    seeds: int = 3,
+    precisions: Sequence[str] = ("bfloat16",) * 3,
+    n: int = 512,
+    last: int = 30_000,
 ) -> Records:
     return records(
         [
@@ -25,7 +30,7 @@ def runs(
                 {"rule.group": 2, "data.n": n, "training.seed": seed, "training.precision": precision},
                 rule=rule,
                 memory=memory,
-                last=30_000,
+                last=last,
             )
             for size, precision, (rule, memory) in zip(SIZES, precisions, clocks, strict=True)
             for seed in range(seeds)
@@ -59,3 +64,12 @@ def test_only_the_same_data_and_precision_are_compared(tmp_path: Path) -> None:
     uncopied = runs(tmp_path / "whole", [(rule, math.inf) for rule, _ in ordered], n=4096)
     assert GPTCapacity().judge(Records([*whole, *uncopied])).verdict == "reproduced"  # no τ_mem there says nothing
     assert DiTCapacity().judge(whole).verdict == "not run"
+
+
+def test_only_seeds_that_went_on_count_and_fewer_seeds_at_another_n_take_nothing_away(tmp_path: Path) -> None:
+    ordered = ((900.0, 9_000.0), (600.0, 6_000.0), (300.0, 3_000.0))
+    ended = [one for one in runs(tmp_path / "ended", ordered, last=1_500) if one.seed > 0]
+    found = GPTCapacity().judge(Records([*runs(tmp_path, ordered, 1), *ended]))
+    assert found.verdict == "seen once" and found.seeds == 1
+    more = Records([*runs(tmp_path, ordered), *runs(tmp_path, ordered, 1, n=256)])
+    assert GPTCapacity().judge(more).verdict == "reproduced"

@@ -69,3 +69,22 @@ def test_other_settings_do_not_enter(tmp_path: Path) -> None:
 
 def test_runs_that_diverged_are_no_law(tmp_path: Path) -> None:
     assert GPTLaw().judge(law_runs(tmp_path, 1.1, 1.02, status="diverged")).verdict == "not run"
+
+
+def test_seeds_that_ended_before_copying_do_not_count(tmp_path: Path) -> None:
+    first = law_runs(tmp_path, 1.1, 1.02, seeds=1)
+    ended = law_runs(tmp_path / "ended", 1.1, 1.02, last=400).where(training__seed=(1, 2))
+    found = GPTLaw().judge(Records([*first, *ended]))
+    assert found.verdict == "seen once" and found.seeds == 1
+
+
+def test_one_more_n_with_one_seed_takes_nothing_away(tmp_path: Path) -> None:
+    """It is reported beside the verdict of the N with three seeds, also where it is far from the law."""
+    more = law_runs(tmp_path, 1.1, 1.02, seeds=1, sizes=(768,))
+    odd = law_runs(tmp_path / "odd", 6.0, 1.02, seeds=1, sizes=(768,))
+    for other in (more, odd):
+        found = GPTLaw().judge(Records([*law_runs(tmp_path, 1.1, 1.02), *other]))
+        assert (found.verdict, found.seeds) == ("reproduced", 3) and "not judged" in found.measured
+        assert found.values["with_fewer_seeds"]["points"] == found.values["points"] + 1
+    few = law_runs(tmp_path / "few", 1.1, 1.02, sizes=SIZES[:3])  # three N are no law: all N are judged
+    assert GPTLaw().judge(Records([*few, *law_runs(tmp_path, 1.1, 1.02, seeds=1)])).verdict == "seen once"

@@ -96,3 +96,9 @@ def test_the_papers_own_law_holds_over_every_eightfold_range(tmp_path: Path, pow
         ]
     found = DiTCollapse().judge(records(made))
     assert found.verdict == verdict, found
+
+
+def test_one_more_n_with_one_seed_takes_nothing_away(tmp_path: Path) -> None:
+    far = runs(tmp_path, 0.3, seeds=1, sizes=(8192,))
+    found = GPTCollapse().judge(Records([*runs(tmp_path, 1.0), *far]))
+    assert found.verdict == "reproduced" and "N = 8,192" in found.measured

@@ -63,3 +63,12 @@ def test_runs_that_end_at_the_rule_use_the_memory_of_others(tmp_path: Path) -> N
     short = runs(tmp_path, [(500, math.inf), (600, math.inf), (550, math.inf)], n=8192, last=1_000)
     alone, beside = (GPTSeeds().judge(one).values for one in (short, Records([*short, *runs(tmp_path, AGREE)])))
     assert alone["τ_rule, G=3, N=8,192"]["frontier"] and not beside["τ_rule, G=3, N=8,192"]["frontier"]
+
+
+def test_seeds_that_ended_early_are_no_seeds(tmp_path: Path) -> None:
+    """They learned, but ended before any seed of this G copied, though another G had copied by then."""
+    early = runs(tmp_path, [(300, 1_000)], group=2)
+    ended = [one for one in runs(tmp_path / "ended", AGREE, last=2_000) if one.seed > 0]
+    found = GPTSeeds().judge(Records([*early, *runs(tmp_path, AGREE[:1]), *ended]))
+    assert found.verdict == "undecided" and "τ_mem, G=3, N=4,096" not in found.values
+    assert found.values["τ_rule, G=3, N=4,096"]["seeds"] == 3

@@ -13,7 +13,7 @@ from twoclocks.papers.as_printed import PRINTED
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import interval_of, is_below, number
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import PAPER_N, Reading, points_to_memory
+from twoclocks.papers.two_clocks.parity import PAPER_N, Reading, memory_onset, points_to_memory
 from twoclocks.papers.two_clocks.runs import DIT
 
 GROUP = 3
@@ -55,8 +55,9 @@ class CubeRuleMemory(Claim):
             words.append(f"cube {cube or 'not measured'}, τ_rule {one.rule}, τ_mem {one.memory}, {fall}")
             clocks = {"cube": None if cube is None else cube.as_json(), "rule": one.rule.as_json()}
             values[f"seed {one.record.seed}"] = {**clocks, "memory": one.memory.as_json(), "dips": [after, before]}
+        seeds = point.seeds_to(memory_onset)
         measured = f"N = {number(point.n)}: {'; '.join(words)}"
-        return Judgement(verdict_of(all_of(answers), point.seeds), measured, point.seeds, values)
+        return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 
 
 def cube_onset(one: Reading) -> Onset | None:

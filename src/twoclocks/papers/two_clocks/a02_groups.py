@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import ClassVar
 
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import PAPER_N, Points, points, seeds_of
+from twoclocks.papers.two_clocks.parity import PAPER_N, Point, Points, points, rule_onset, seeds_of, with_enough_seeds
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUPS = (2, 3, 4)
@@ -27,17 +28,20 @@ class RuleByGroup(Claim):
     grids: ClassVar[tuple[str, ...]] = ("calibration", "counting", "dit-rule")
 
     def judge(self, records: Records) -> Judgement:
-        found = same_size(points(records.baseline(DIT)))
+        gpt = same_size(points(records.baseline(GPT)))
+        return with_enough_seeds(points(records.baseline(DIT)), lambda found: self.judged(found, gpt), rule_onset)
+
+    def judged(self, every: Mapping[tuple[int, int], Point], other: tuple[int, Points] | None) -> Judgement:
+        found = same_size(every)
         if found is None:
             return not_run(f"{DIT} at G = 2, 3 and 4 with the same N")
         n, chosen = found
         ratios = steps_up(chosen, n)
-        seeds = seeds_of(chosen.values())
+        seeds = seeds_of(chosen.values(), rule_onset)
         clocks = ", ".join(f"{chosen[group, n].rule} at G = {group}" for group in GROUPS)
         measured = f"τ_rule {clocks} (N = {n:,}): {ratios[0].times} and {ratios[1].times}"
         values = {"n": n, "ratios": [one.as_json() for one in ratios]}
         values["rule"] = {str(group): chosen[group, n].rule.as_json() for group in GROUPS}
-        other = same_size(points(records.baseline(GPT)))
         if other is not None:
             gpt = steps_up(other[1], other[0])
             values["gpt"] = {"n": other[0], "ratios": [one.as_json() for one in gpt]}
@@ -46,7 +50,7 @@ class RuleByGroup(Claim):
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 
 
-def same_size(found: Points) -> tuple[int, Points] | None:
+def same_size(found: Mapping[tuple[int, int], Point]) -> tuple[int, Points] | None:
     """The N at which all three groups were run, and its points: the paper's N, or else the largest."""
     sizes = {n for _, n in found if all((group, n) in found for group in GROUPS)}
     if not sizes:

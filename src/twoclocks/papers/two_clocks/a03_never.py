@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,15 @@ from twoclocks.clocks.looks import rate_bounds
 from twoclocks.evaluation import ValidNew
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, Reading, listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.parity import (
+    Point,
+    Reading,
+    listed,
+    memory_onset,
+    points_to_memory,
+    seeds_of,
+    with_enough_seeds,
+)
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 HARD = (9, 12, 18, 36)
@@ -34,6 +43,9 @@ class NeverLearned(Claim):
     def judge(self, records: Records) -> Judgement:
         hard = records.baseline(self.preset).where(rule__group=HARD)
         found = {key: one for key, one in points_to_memory(hard).items() if has_new(one)}
+        return with_enough_seeds(found, self.judged, memory_onset)
+
+    def judged(self, found: Mapping[tuple[int, int], Point]) -> Judgement:
         if not found:
             return not_run(f"{self.preset} at G = 9, 12, 18 and 36, each beyond τ_mem")
         missing = set(HARD) - {group for group, _ in found}
@@ -46,7 +58,7 @@ class NeverLearned(Claim):
         measured += f"; not run: G = {listed(missing)}" if missing else ""
         unseen = [str(point) for point in found.values() if math.isinf(point.memory.high)]
         measured += f"; no copying yet: {'; '.join(unseen)}" if unseen else ""
-        seeds = seeds_of(found.values())
+        seeds = seeds_of(found.values(), memory_onset)
         values: dict[str, Any] = {"excess": {str(group): value for group, value in excess.items()}}
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval, spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import eightfold, listed, points, points_to_rule, seeds_of
+from twoclocks.papers.two_clocks.parity import (
+    Point,
+    eightfold,
+    listed,
+    points,
+    points_to_rule,
+    rule_onset,
+    seeds_of,
+    with_enough_seeds,
+)
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUPS = (2, 3)
@@ -31,7 +41,11 @@ class RuleBySize(Claim):
 
     def judge(self, records: Records) -> Judgement:
         chosen = records.baseline(self.preset).where(rule__group=GROUPS)
-        there = points_to_rule(chosen)
+        first = [str(one) for one in points(chosen).values() if one.verdicts == {"empty"}]
+        return with_enough_seeds(points_to_rule(chosen), lambda there: self.judged(there, first), rule_onset)
+
+    def judged(self, there: Mapping[tuple[int, int], Point], first: list[str]) -> Judgement:
+        """``first``: where copying came first."""
         answers: list[Answer] = []
         words, used, values = [], [], dict[str, Any]()
         for group in GROUPS:
@@ -49,9 +63,8 @@ class RuleBySize(Claim):
             values[str(group)] = {str(one.n): one.rule.as_json() for one in told}
         if not used:
             return not_run(f"{self.preset} at G = 2 and 3 over an 8-fold range of N, each beyond τ_rule")
-        first = [str(one) for one in points(chosen).values() if one.verdicts == {"empty"}]
         words += [f"left out, copying came first: {'; '.join(first)}"] if first else []
-        seeds = seeds_of(used)
+        seeds = seeds_of(used, rule_onset)
         return Judgement(verdict_of(all_of(answers), seeds), "; ".join(words), seeds, values)
 
 

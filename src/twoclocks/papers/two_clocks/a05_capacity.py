@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import Interval, is_below
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, points_by_data, seeds_of
+from twoclocks.papers.two_clocks.parity import (
+    Point,
+    memory_onset,
+    points_by_data,
+    rule_onset,
+    seeds_of,
+    with_enough_seeds,
+)
 
 SIZES = ("nano", "mini", "b")
 CLOCKS: dict[str, Callable[[Point], Interval]] = {"τ_rule": lambda one: one.rule, "τ_mem": lambda one: one.memory}
@@ -29,8 +36,13 @@ class EarlierWithCapacity(Claim):
     family: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        there = {size: by_setting(records.baseline(f"p1-{self.family}-{size}")) for size in SIZES}
-        settings = sorted(set.intersection(*(set(found) for found in there.values())))
+        sizes = {size: by_setting(records.baseline(f"p1-{self.family}-{size}")) for size in SIZES}
+        found = {(size, setting): one for size, some in sizes.items() for setting, one in some.items()}
+        return with_enough_seeds(found, self.judged, rule_onset, memory_onset)
+
+    def judged(self, found: Mapping[tuple[str, Setting], Point]) -> Judgement:
+        there = {size: {setting: one for (s, setting), one in found.items() if s == size} for size in SIZES}
+        settings = sorted(set.intersection(*(set(some) for some in there.values())))
         if not settings:
             return not_run(f"p1-{self.family}-nano, -mini and -b with the same data and precision")
         answers: list[Answer] = []
@@ -39,12 +51,12 @@ class EarlierWithCapacity(Claim):
             said: list[Answer] = []
             for setting in settings:
                 three = [clock(there[size][setting]) for size in SIZES]
-                said += [found for found in map(is_earlier, three[1:], three) if found is not None]
+                said += [answer for answer in map(is_earlier, three[1:], three) if answer is not None]
                 group, n, _, _ = setting
                 values[f"{name} G={group} N={n}"] = {s: v.as_json() for s, v in zip(SIZES, three, strict=True)}
                 words.append(f"{name} at G = {group}, N = {n:,}: {', '.join(map(str, three))}")
             answers.append(all_of(said))  # undecided where no pair was reached
-        seeds = seeds_of(there[size][setting] for size in SIZES for setting in settings)
+        seeds = seeds_of((there[size][setting] for size in SIZES for setting in settings), rule_onset, memory_onset)
         measured = f"nano, mini, B: {'; '.join(words)}"
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.papers.as_printed import printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of, within
 from twoclocks.papers.records import Records
+from twoclocks.papers.two_clocks.parity import Point, memory_onset, points_to_memory, seeds_of, with_enough_seeds
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 NARROW, NEAR, FACTOR = 0.1, 0.05, 1.5
@@ -42,6 +44,16 @@ class MemorizationLaw(Claim):
 
     def judge(self, records: Records) -> Judgement:
         chosen = law_records(records, self.printed)
+        seen = points_to_memory(chosen)
+        unseen = {one.n for one in chosen} - {n for _, n in seen}  # where the law has a lower bound only
+
+        def judged(found: Mapping[tuple[int, int], Point]) -> Judgement:
+            sizes = unseen | {n for _, n in found}
+            return self.judged(chosen.those(lambda one: one.n in sizes), seeds_of(found.values(), memory_onset))
+
+        return with_enough_seeds(seen, judged, memory_onset)
+
+    def judged(self, chosen: Records, seeds: int) -> Judgement:
         law = law_of(chosen)
         if law is None:
             return not_run(f"{self.printed.preset} at G = 3 over at least four N (there: {sizes_in_words(chosen)})")
@@ -52,7 +64,6 @@ class MemorizationLaw(Claim):
             f"{law.points} runs, N {law.sizes[0]:,}–{law.sizes[-1]:,}), {min(ratios):.2f} to {max(ratios):.2f} times "
             "the paper's"
         )
-        seeds = min(group.seeds for group in chosen.by("data.n").values())
         values = {**law.as_json(), "ratio_to_paper": ratios}
         return Judgement(verdict_of(judge_law(law, self.printed), seeds), measured, seeds, values)
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import listed, points_to_memory, seeds_of
+from twoclocks.papers.two_clocks.parity import (
+    Point,
+    listed,
+    memory_onset,
+    points_to_memory,
+    seeds_of,
+    with_enough_seeds,
+)
 from twoclocks.papers.two_clocks.runs import DIT, GPT, GROUPS
 
 FACTOR = 2.0
@@ -25,7 +33,9 @@ class MemoryByGroup(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        found = points_to_memory(records.baseline(self.preset))
+        return with_enough_seeds(points_to_memory(records.baseline(self.preset)), self.judged, memory_onset)
+
+    def judged(self, found: Mapping[tuple[int, int], Point]) -> Judgement:
         answers: list[Answer] = []
         words, used, values = [], [], dict[str, Any]()
         for n in sorted({n for _, n in found}):
@@ -44,7 +54,7 @@ class MemoryByGroup(Claim):
             values[str(n)] = {str(group): one.memory.as_json() for group, one in here.items()}
         if not words:
             return not_run(f"{self.preset} at one N over all G, each beyond τ_mem")
-        seeds = seeds_of(used)
+        seeds = seeds_of(used, memory_onset)
         return Judgement(verdict_of(all_of(answers), seeds), f"spread over G: {'; '.join(words)}", seeds, values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twoclocks.clocks.collapse import collapse
@@ -9,7 +10,16 @@ from twoclocks.core.errors import UserError
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval, spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import eightfold, listed, points_to_memory, read, seeds_of
+from twoclocks.papers.two_clocks.parity import (
+    Point,
+    eightfold,
+    listed,
+    memory_onset,
+    points_to_memory,
+    read,
+    seeds_of,
+    with_enough_seeds,
+)
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 FACTOR, SIZES = 1.5, 3
@@ -30,12 +40,16 @@ class CollapseOverN(Claim):
 
     def judge(self, records: Records) -> Judgement:
         chosen = records.baseline(self.preset).where(rule__group=GROUP).those(lambda one: one.n >= self.fewest)
-        found = sorted(points_to_memory(chosen).values(), key=lambda one: one.n)
+        batches = batch_sweep(records, self.preset)
+        return with_enough_seeds(points_to_memory(chosen), lambda some: self.judged(some, batches), memory_onset)
+
+    def judged(self, some: Mapping[tuple[int, int], Point], batches: dict[str, Any]) -> Judgement:
+        found = sorted(some.values(), key=lambda one: one.n)
         ranges = [part for part in eightfold(found) if len(part) >= SIZES]
         if not ranges:
             there = listed(one.n for one in found)
             return not_run(f"{self.preset} at G = 3, each beyond τ_mem, over an 8-fold range of N (there: {there})")
-        batch = int(chosen[0].value("training.batch"))
+        batch = int(found[0].readings[0].record.value("training.batch"))
         rescaled = {one.n: one.memory.scaled(batch / one.n) for one in found}
         spreads = [spread_of([rescaled[one.n] for one in part]) for part in ranges]
         spread = Interval(max(one.low for one in spreads), max(one.high for one in spreads))
@@ -45,12 +59,12 @@ class CollapseOverN(Claim):
         )
         values: dict[str, Any] = {"batch": batch, "spread": spread.as_json()}
         values["rescaled"] = {str(n): value.as_json() for n, value in rescaled.items()}
-        values["batches"] = batch_sweep(records, self.preset)
+        values["batches"] = batches
         for rate, found_power in values["batches"].items():
             low, high = (float("nan") if end is None else end for end in found_power["batch_power_ci"])
             measured += f"; batches at rate {rate}: τ_mem ∝ batch^{found_power['batch_power']:.2f} "
             measured += f"(95%: {low:.2f} to {high:.2f}, {found_power['points']} runs)"
-        seeds = seeds_of(one for part in ranges for one in part)
+        seeds = seeds_of((one for part in ranges for one in part), memory_onset)
         answer = all_of([within(one.low, one.high, 0, FACTOR) for one in spreads])
         return Judgement(verdict_of(answer, seeds), measured, seeds, values)
 

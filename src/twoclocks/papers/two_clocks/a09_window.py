@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal, get_args
 
+from twoclocks.clocks.onset import Onset
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, listed, points, seeds_of
+from twoclocks.papers.two_clocks.parity import Point, Reading, listed, points, seeds_of, with_enough_seeds
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 State = Literal["open", "empty"]
@@ -28,7 +29,9 @@ class WindowOverGroupAndSize(Claim):
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:
-        every = points(records.baseline(self.preset))
+        return with_enough_seeds(points(records.baseline(self.preset)), self.judged, window_onset)
+
+    def judged(self, every: Mapping[tuple[int, int], Point]) -> Judgement:
         found = {key: state for key, one in every.items() if (state := state_of(one))}
         if not found:
             return not_run(f"{self.preset} over G and N, each beyond τ_mem")
@@ -37,7 +40,7 @@ class WindowOverGroupAndSize(Claim):
         words += [f"the other way round: {'; '.join(against)}"] if against else []
         left_out = [str(one) for key, one in every.items() if key not in found]
         words += [f"left out (seeds disagree, or the run ended early): {'; '.join(left_out)}"] if left_out else []
-        seeds = seeds_of(every[key] for key in found)
+        seeds = seeds_of((every[key] for key in found), window_onset)
         values = {"diagram": {f"{group},{n}": state for (group, n), state in found.items()}, "contrary": against}
         return Judgement(verdict_of(phase_answer(found), seeds), "; ".join(words), seeds, values)
 
@@ -60,6 +63,11 @@ class GPTWindow(WindowOverGroupAndSize):
     figures: ClassVar[tuple[str, ...]] = ("fig4", "fig20")
     grids: ClassVar[tuple[str, ...]] = ("gpt-groups",)
     preset: ClassVar[str] = GPT
+
+
+def window_onset(one: Reading) -> Onset:
+    """The clock that decides on the window: the first of the two."""
+    return min(one.rule, one.memory, key=lambda onset: onset.upper)
 
 
 def state_of(point: Point) -> State | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.as_printed import printed_clocks
@@ -18,6 +18,7 @@ from twoclocks.papers.two_clocks.parity import (
     memory_onset,
     points_by_data,
     seeds_of,
+    with_enough_seeds,
 )
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
@@ -40,7 +41,12 @@ class ShorterAndSharper(Claim):
     grids: ClassVar[tuple[str, ...]] = ("calibration", "calibration-memory", "gpt-groups", "dit-groups", "half-copies")
 
     def judge(self, records: Records) -> Judgement:
-        dit, gpt = (points_by_data(records.baseline(preset)) for preset in (DIT, GPT))
+        both = {preset: points_by_data(records.baseline(preset)) for preset in (DIT, GPT)}
+        found = {(preset, key): one for preset, some in both.items() for key, one in some.items()}
+        return with_enough_seeds(found, self.judged, memory_onset)
+
+    def judged(self, found: Mapping[tuple[str, tuple[int, int, int]], Point]) -> Judgement:
+        dit, gpt = ({key: one for (p, key), one in found.items() if p == preset} for preset in (DIT, GPT))
         pairs = [(dit[key], gpt[key]) for key in sorted(set(dit) & set(gpt))]
         if not pairs:
             return not_run(f"{DIT} and {GPT} on the same data")
@@ -61,7 +67,7 @@ class ShorterAndSharper(Claim):
             answers.append(all_of(said))
         if not used:
             return not_run(f"{DIT} and {GPT} on the same data, each beyond τ_mem")
-        seeds = seeds_of(used)
+        seeds = seeds_of(used, memory_onset)
         return Judgement(verdict_of(all_of(answers), seeds), "; ".join(words), seeds, values)
 
 

@@ -8,10 +8,20 @@ from typing import Any, ClassVar
 from twoclocks.papers.claim import CLAIMS, ENOUGH_SEEDS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
 from twoclocks.papers.intervals import Interval, interval_of, spread_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.parity import Point, Points, points_to_memory, points_to_rule, seeds_of
+from twoclocks.papers.two_clocks.parity import (
+    Clock,
+    Point,
+    Points,
+    informative,
+    memory_onset,
+    points_to_memory,
+    points_to_rule,
+    rule_onset,
+)
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 FACTOR = 2.0  # of the onsets of different seeds, and of the two clocks away from the frontier
+CLOCKS: dict[str, Clock] = {"τ_rule": rule_onset, "τ_mem": memory_onset}
 NEVER = 9  # P1: the smallest group that is never learned
 
 
@@ -35,23 +45,23 @@ class AgreementOfSeeds(Claim):
         chosen = records.baseline(self.preset)
         clocks = {"τ_rule": points_to_rule(chosen), "τ_mem": points_to_memory(chosen)}
         answers: list[Answer] = []
-        words, used, values = [], list[Point](), dict[str, Any]()
+        words, used, values = [], list[int](), dict[str, Any]()
         for name, found in clocks.items():
             said: list[Answer] = []
             for point in found.values():
-                spread = spread_over_seeds(name, point)
-                if point.seeds < ENOUGH_SEEDS or spread is None:
+                spread, repeated = spread_over_seeds(name, point), point.seeds_to(CLOCKS[name])
+                if repeated < ENOUGH_SEEDS or spread is None:
                     continue
                 frontier = at_frontier(point, clocks["τ_mem"])
-                words.append(f"{name} at {point}: {spread.times} of {point.seeds}{' (frontier)' if frontier else ''}")
-                values[f"{name}, {point}"] = {"spread": spread.as_json(), "seeds": point.seeds, "frontier": frontier}
+                words.append(f"{name} at {point}: {spread.times} of {repeated}{' (frontier)' if frontier else ''}")
+                values[f"{name}, {point}"] = {"spread": spread.as_json(), "seeds": repeated, "frontier": frontier}
                 if not frontier:
                     said.append(within(spread.low, spread.high, 0, FACTOR))
-                    used.append(point)
+                    used.append(repeated)
             answers.append(all_of(said))  # undecided where a clock was not repeated away from the frontier
         if not words:
             return not_run(f"{self.preset} with at least three seeds at some G and N")
-        seeds = seeds_of(used)
+        seeds = min(used, default=0)
         measured = f"largest to smallest onset: {'; '.join(words)}"
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 
@@ -76,7 +86,7 @@ class GPTSeeds(AgreementOfSeeds):
 
 def spread_over_seeds(clock: str, point: Point) -> Interval | None:
     """The ratio of the latest to the earliest onset; None where no seed reached it."""
-    onsets = [one.rule if clock == "τ_rule" else one.memory for one in point.readings]
+    onsets = [CLOCKS[clock](one) for one in informative(point.readings, CLOCKS[clock])]
     if not any(one.seen for one in onsets):
         return None
     return spread_of([interval_of(one) for one in onsets])

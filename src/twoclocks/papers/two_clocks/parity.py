@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.papers.as_printed import diverged, printed_clocks
+from twoclocks.papers.claim import ENOUGH_SEEDS, Judgement
 from twoclocks.papers.intervals import Interval, median_of
 from twoclocks.papers.records import Record, Records
 
+K = TypeVar("K")
 PAPER_N = 4096
 RANGE = 8  # of the largest N to the smallest, over which claims compare
 
@@ -40,6 +43,9 @@ class Reading:
         return self.clocks.memory
 
 
+Clock = Callable[[Reading], Onset]
+
+
 @dataclass(frozen=True)
 class Point:
     """All seeds of one group size and N.
@@ -51,9 +57,9 @@ class Point:
     n: int
     readings: tuple[Reading, ...]
 
-    @property
-    def seeds(self) -> int:
-        return Records(one.record for one in self.readings).seeds
+    def seeds_to(self, *clocks: Clock) -> int:
+        """The seeds that say something about each of these clocks."""
+        return min(Records(one.record for one in informative(self.readings, clock)).seeds for clock in clocks)
 
     @property
     def rule(self) -> Interval:
@@ -82,7 +88,7 @@ def memory_onset(one: Reading) -> Onset:
     return one.memory
 
 
-def informative(readings: Sequence[Reading], clock: Callable[[Reading], Onset]) -> Sequence[Reading]:
+def informative(readings: Sequence[Reading], clock: Clock) -> Sequence[Reading]:
     """Runs whose onset was seen, or which went on after the first that was seen; all of them where none was."""
     first = min(clock(one).upper for one in readings)
     return [one for one in readings if clock(one).seen or clock(one).lower >= first] or readings
@@ -126,7 +132,7 @@ def points_to_rule(records: Records) -> Points:
     return chosen_points(records, rule_onset, lambda one: int(one.record.value("rule.group")))
 
 
-def chosen_points(records: Records, onset: Callable[[Reading], Onset], axis: Callable[[Reading], int]) -> Points:
+def chosen_points(records: Records, onset: Clock, axis: Callable[[Reading], int]) -> Points:
     """Points without the runs that ended before the first onset of their group was seen."""
     readings = read(records)
     first: dict[int, float] = {}
@@ -146,9 +152,24 @@ def eightfold(found: list[Point]) -> list[list[Point]]:
     return ranges
 
 
-def seeds_of(found: Iterable[Point]) -> int:
-    """The seeds that every point has."""
-    return min((one.seeds for one in found), default=0)
+def seeds_of(found: Iterable[Point], *clocks: Clock) -> int:
+    """The seeds that every point has, without runs that ended before these clocks could be read."""
+    return min((one.seeds_to(*clocks) for one in found), default=0)
+
+
+def with_enough_seeds(
+    found: Mapping[K, Point], judged: Callable[[Mapping[K, Point]], Judgement], *clocks: Clock
+) -> Judgement:
+    """The judgement of the points with three seeds, where these decide; what all points say is told beside it.
+
+    So one more point with a single seed cannot take a verdict away.
+    """
+    every = judged(found)
+    repeated = judged({key: one for key, one in found.items() if one.seeds_to(*clocks) >= ENOUGH_SEEDS})
+    if every.seeds >= ENOUGH_SEEDS or repeated.verdict not in ("reproduced", "refuted"):
+        return every
+    measured = f"{repeated.measured}; with fewer seeds too, not judged: {every.measured}"
+    return replace(repeated, measured=measured, values={**repeated.values, "with_fewer_seeds": every.values})
 
 
 def listed(numbers: Iterable[int]) -> str:
