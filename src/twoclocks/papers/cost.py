@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.runs.settings import RunSettings
 from twoclocks.runs.size import size_of, weight_bytes
 
@@ -19,8 +20,6 @@ BEYOND = 1.6
 
 def expected_steps(settings: RunSettings) -> int:
     """Steps until the run ends; one that stops at τ_mem by P1's laws, or by its own limit."""
-    from twoclocks.objectives.base import OBJECTIVES
-
     law = LAWS.get(OBJECTIVES.name_of(settings.objective))
     if settings.clocks.stop != "memory" or law is None:
         return settings.training.steps

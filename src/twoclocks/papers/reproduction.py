@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import Path
 
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.papers.claim import CLAIMS, Claim
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.grids import Grid, grids
@@ -83,7 +83,9 @@ class Reproduction:
     def failures(self) -> dict[str, str]:
         """The cells that failed when they were last tried, with the reason."""
         path = self.folder / "failed.json"
-        found: dict[str, str] = json.loads(read(path)) if path.is_file() else {}
+        found: dict[str, str] = {}
+        with contextlib.suppress(ValueError):  # damaged: it only says what to try last
+            found = json.loads(read(path)) if path.is_file() else {}
         return found
 
     def remember_failures(self, tried: Iterable[Cell], failures: Mapping[str, str]) -> None:
@@ -160,8 +162,6 @@ def entries(names: Sequence[str] = ()) -> dict[str, Entry]:
     for name in names:
         found = {key: entry for key, entry in every.items() if key == name or key.partition("-")[0] == name}
         if not found:
-            from twoclocks.core.errors import UnknownNameError
-
             raise UnknownNameError("reproduce", name, [*every, "all", "campaign", "ledger"])
         chosen |= found
     return chosen

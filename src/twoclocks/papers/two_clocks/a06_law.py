@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from twoclocks.clocks.law import Law, fit_law
@@ -13,22 +12,11 @@ from twoclocks.papers.as_printed import printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of, within
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import Point, memory_onset, points_to_memory, seeds_of, with_enough_seeds
+from twoclocks.papers.two_clocks.printed_fits import PRINTED_FITS, PrintedFit
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
+GROUP = 3
 NARROW, NEAR, FACTOR = 0.1, 0.05, 1.5
-
-
-@dataclass(frozen=True)
-class PrintedLaw:
-    """A law of P1's Table 4, and the smallest N for which the comparison is fair."""
-
-    preset: str
-    a: float
-    alpha: float
-    fewest: int = 2
-
-    def at(self, n: float) -> float:
-        return self.a * math.pow(n, self.alpha)
 
 
 class MemorizationLaw(Claim):
@@ -40,10 +28,15 @@ class MemorizationLaw(Claim):
         "1.5 of the paper's at every N"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig2", "fig10", "table4")
-    printed: ClassVar[PrintedLaw]
+    preset: ClassVar[str]
+    fewest: ClassVar[int] = 2  # the smallest N at which the comparison is fair
+
+    @property
+    def printed(self) -> PrintedFit:
+        return PRINTED_FITS[self.preset][GROUP]
 
     def judge(self, records: Records) -> Judgement:
-        chosen = law_records(records, self.printed)
+        chosen = law_records(records, self.preset, self.fewest)
         seen = points_to_memory(chosen)
         unseen = {one.n for one in chosen} - {n for _, n in seen}  # where the law has a lower bound only
 
@@ -56,7 +49,7 @@ class MemorizationLaw(Claim):
     def judged(self, chosen: Records, seeds: int) -> Judgement:
         law = law_of(chosen)
         if law is None:
-            return not_run(f"{self.printed.preset} at G = 3 over at least four N (there: {sizes_in_words(chosen)})")
+            return not_run(f"{self.preset} at G = 3 over at least four N (there: {sizes_in_words(chosen)})")
         low, high = law.alpha_ci
         ratios = [law.predict(n) / self.printed.at(n) for n in law.sizes]
         measured = (
@@ -75,7 +68,7 @@ class DiTLaw(MemorizationLaw):
     id: ClassVar[str] = "A6"
     paper: ClassVar[str] = "DiT-mini, G = 3: τ_mem = 36.2·N^1.15"
     grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law")
-    printed: ClassVar[PrintedLaw] = PrintedLaw(DIT, 36.2, 1.15)
+    preset: ClassVar[str] = DIT
 
 
 @CLAIMS.register("A6-gpt")
@@ -85,13 +78,14 @@ class GPTLaw(MemorizationLaw):
     id: ClassVar[str] = "A6"
     paper: ClassVar[str] = "GPT-mini, G = 3: τ_mem = 1.1·N^1.02 (compared at N ≥ 512)"
     grids: ClassVar[tuple[str, ...]] = ("gpt-law",)
-    printed: ClassVar[PrintedLaw] = PrintedLaw(GPT, 1.1, 1.02, fewest=512)
+    preset: ClassVar[str] = GPT
+    fewest: ClassVar[int] = 512
 
 
-def law_records(records: Records, printed: PrintedLaw) -> Records:
+def law_records(records: Records, preset: str, fewest: int) -> Records:
     """The runs of a law: the preset's own settings, any N and seed; none that diverged."""
-    plain = stable(records.baseline(printed.preset, rule__group=3))
-    fewest = printed.fewest if not records.scale.networks else 2
+    plain = stable(records.baseline(preset, rule__group=GROUP))
+    fewest = 2 if records.scale.networks else fewest  # small networks have small N
     return plain.those(lambda one: one.n >= fewest and one.run.settings.clocks.stop != "rule")
 
 
@@ -104,7 +98,7 @@ def law_of(records: Records) -> Law | None:
         return None
 
 
-def judge_law(law: Law, printed: PrintedLaw) -> Answer:
+def judge_law(law: Law, printed: PrintedFit) -> Answer:
     """The criterion on a fitted law."""
     low, high = law.alpha_ci
     if not high - low < 2 * NARROW:

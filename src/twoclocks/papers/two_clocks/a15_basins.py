@@ -121,7 +121,7 @@ def near(width: Span, ideal: float) -> Answer:
 
 
 def grows(before: Span, after: Span) -> Answer:
-    """Whether a width grows: yes if its bands are apart, no if it surely grows by less than ``NEAR``."""
+    """Whether a width grows: yes if its bands are apart, no if its bands allow only growth of less than ``NEAR``."""
     if after[0] > before[1]:
         return "yes"
     return "no" if after[1] - before[0] < NEAR else "undecided"
