@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from simulated import records, two_clocks_run
 
 from twoclocks.cli import main
 from twoclocks.papers import two_clocks
-from twoclocks.papers.campaign import next_cells, waiting_cells
+from twoclocks.papers.campaign import next_cells, rounds, waiting_cells
 from twoclocks.papers.claim import VERDICTS
 from twoclocks.papers.cost import expected_seconds
 from twoclocks.papers.grids import grid_named, grids
@@ -136,7 +137,21 @@ def test_the_campaign_takes_what_fits_in_order() -> None:
         used = sum(expected_seconds(cell.settings) for cell in chosen)
         assert all(used + expected_seconds(cell.settings) > seconds - 20 for cell in rest if rest)
     assert len(next_cells(waiting, 540.0, workers=8)) > len(next_cells(waiting, 540.0, workers=1))
-    assert len(next_cells(waiting, 1.0, workers=1)) == 1  # a long run is begun where nothing else fits
+    assert next_cells(waiting, 1.0, workers=1) == []
+
+
+def test_time_that_is_left_goes_to_the_next_runs_in_order(tmp_path: Path) -> None:
+    """Nothing is made here, so no time passes, and the second round takes what the first had no room for."""
+    place = Reproduction(GPU, tmp_path / "gpu", tmp_path / "gpu" / "rows")
+    first, second = itertools.islice(rounds(place, 540.0, workers=1), 2)
+    taken = {cell.key for cell in first}
+    waiting = [(grid, cell) for grid, cell in waiting_cells(place) if cell.key not in taken]
+    assert first and second == next_cells(waiting, 539.0, workers=1)
+
+
+def test_a_long_run_is_begun_where_nothing_fits(tmp_path: Path) -> None:
+    place = Reproduction(GPU, tmp_path / "gpu", tmp_path / "gpu" / "rows")
+    assert list(rounds(place, 1.0, workers=1)) == [[waiting_cells(place)[0][1]]]
 
 
 def test_the_scale_of_the_paper_goes_to_its_last_step() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 
 from twoclocks.papers.cost import START, expected_seconds
 from twoclocks.papers.grids import Grid
@@ -40,8 +41,7 @@ def next_cells(waiting: Sequence[tuple[Grid, Cell]], seconds: float, workers: in
     """The next runs, in order, that fit into the time together.
 
     A GPU does not compute faster when runs share it, except that their starts overlap. So the times add up, and each
-    start counts for its share among the workers. A run that is longer than all of the time is left for another call;
-    if nothing else fits, the first one is begun, and continues from its checkpoint the next time.
+    start counts for its share among the workers. A run that is longer than all of the time is left for another call.
     """
     chosen: list[Cell] = []
     left = seconds - RESERVE
@@ -51,4 +51,20 @@ def next_cells(waiting: Sequence[tuple[Grid, Cell]], seconds: float, workers: in
         if cost <= left:
             chosen.append(cell)
             left -= cost
-    return chosen or [cell for _, cell in waiting[:1]]
+    return chosen
+
+
+def rounds(place: Reproduction, seconds: float, workers: int) -> Iterator[list[Cell]]:
+    """Runs to make now, again and again until nothing more fits: what ends early leaves its time to the next in order.
+
+    If no run fits at all, the first one is begun; it continues from its checkpoint the next time.
+    """
+    end = time.monotonic() + seconds
+    waiting = waiting_cells(place)
+    chosen = next_cells(waiting, seconds, workers) or [cell for _, cell in waiting[:1]]
+    tried: set[str] = set()
+    while chosen:
+        yield chosen
+        tried |= {cell.key for cell in chosen}
+        untried = [(grid, cell) for grid, cell in waiting_cells(place) if cell.key not in tried]
+        chosen = next_cells(untried, end - time.monotonic(), workers)

@@ -6,12 +6,13 @@ import argparse
 import json
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.papers import two_clocks
-from twoclocks.papers.campaign import next_cells, waiting_cells
+from twoclocks.papers.campaign import rounds, waiting_cells
 from twoclocks.papers.cost import expected_seconds
 from twoclocks.papers.ledger import claim_rows, claims_table, drawn_figures, listing, minutes, verdict_counts
 from twoclocks.papers.page import write_page
@@ -69,16 +70,19 @@ def campaign(place: Reproduction, executor: Executor, arguments: argparse.Namesp
     """Make the next runs that fit into the minutes."""
     if not arguments.minutes > 0:
         raise SettingError("--minutes", arguments.minutes, "use a number above 0")
-    waiting = waiting_cells(place)
-    chosen = next_cells(waiting, 60 * arguments.minutes, executor.workers or executor.cells_per_gpu)
-    needed = minutes(sum(expected_seconds(cell.settings) for cell in chosen))
-    if not arguments.json:
-        show_lines(f"{len(waiting):,} runs are waiting; {len(chosen):,} of them now, about {needed} minutes")
+    waiting, end = waiting_cells(place), time.monotonic() + 60 * arguments.minutes
     if arguments.plan:
         lines = [{"line": str(grid.line), "grid": grid.name, **described(cell)} for grid, cell in waiting]
         return show(lines, arguments.json)
-    check_device(chosen, place.scale)
-    failed = make(place, chosen, executor, 60 * arguments.minutes)
+    failed = 0
+    if not arguments.json:
+        show_lines(f"{len(waiting):,} runs are waiting")
+    for chosen in rounds(place, 60 * arguments.minutes, executor.workers or executor.cells_per_gpu):
+        check_device(chosen, place.scale)
+        needed = minutes(sum(expected_seconds(cell.settings) for cell in chosen))
+        if not arguments.json:
+            show_lines(f"{len(chosen):,} runs now, about {needed} minutes")
+        failed += make(place, chosen, executor, end - time.monotonic())
     left = len(waiting_cells(place))
     if arguments.json:
         show({"finished": len(waiting) - left, "failed": failed, "waiting": left, "rows": str(place.rows)}, True)
