@@ -113,7 +113,10 @@ def test_replayed_steps_average_the_weights_of_every_step(name: str, kernels: st
     assert int(made.average.updates) == 30
     assert float((averaged - slow).norm() / slow.norm()) < 1e-6 < float((averaged - weights(made)).norm() / slow.norm())
     losses(plain, 30, 30)
-    assert torch.equal(weights(made), weights(plain))
+    if kernels == "fused":
+        assert torch.equal(weights(made), weights(plain))
+    else:  # PyTorch's own backward passes add in any order, so two runs differ in the last bits
+        assert float((weights(made) - weights(plain)).norm() / weights(plain).norm()) < 1e-4
     with torch.no_grad():
         samples = made.sample(made.average.current()).clone()
         assert torch.equal(made.sample(made.average.current()), samples)  # the graph's first replay
