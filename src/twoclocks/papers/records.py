@@ -158,6 +158,11 @@ class Records(Sequence[Record]):
         alike = self.where(preset=preset).those(lambda one: kept(one.settings) == own)
         return alike.where(**conditions)
 
+    def of_largest_n(self) -> Records:
+        """Those with the most training samples."""
+        most = max((one.n for one in self._records), default=0)
+        return self.those(lambda one: one.n == most)
+
     def by(self, name: str) -> dict[Any, Records]:
         """Groups of equal value of one setting, in order of the value."""
         values = {self.key(one.value(name)) for one in self._records}

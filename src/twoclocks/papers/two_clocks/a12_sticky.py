@@ -14,9 +14,9 @@ from twoclocks.core.seeds import numpy_stream
 from twoclocks.dissection.views.raster import RasterInfo, States
 from twoclocks.evaluation.states import STATES, State
 from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, is_positive
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, smaller
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -39,10 +39,11 @@ class Persistence:
     @property
     def answer(self) -> Answer:
         """Whether copies persist more than new samples, and those more than broken ones."""
-        spans = [(float(self.low[k]), float(self.high[k])) for k in map(STATES.index, ORDER)]
-        if not np.isfinite(spans).all():
+        order = [STATES.index(state) for state in ORDER]
+        if not np.isfinite([self.low[order], self.high[order]]).all():
             return "undecided"
-        return all_of([smaller(one, other) for one, other in pairwise(spans)])
+        bands = [Interval(float(self.low[k]), float(self.high[k])) for k in order]
+        return all_of([is_positive(more - less) for less, more in pairwise(bands)])
 
     def as_json(self) -> dict[str, Any]:
         both = zip(STATES, zip(self.value, self.low, self.high, strict=True), strict=True)

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from twoclocks.dissection.views.approach import ApproachInfo
 from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, not_run, verdict_of
+from twoclocks.papers.intervals import is_earlier
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -51,4 +51,4 @@ def approach_of(record: Record) -> ApproachInfo | None:
 
 def judge_approach(info: ApproachInfo) -> Answer:
     """Whether the approach comes before τ_mem; undecided where there are too few valid and new samples."""
-    return "undecided" if info.onset is None or info.memory is None else earlier(info.onset, info.memory)
+    return "undecided" if info.onset is None or info.memory is None else is_earlier(info.onset, info.memory)

@@ -9,9 +9,9 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import interval_of, is_earlier, range_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier, range_of, steps_words
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -28,12 +28,14 @@ class LossClocks:
 
     def answers(self) -> dict[str, Answer]:
         """Whether each loss clock is earlier than its sample clock, for every departure."""
-        found = {f"rule, {share:.0%}": earlier(one, self.samples.rule) for share, one in self.rule.items()}
-        return found | {f"memory, {share:.0%}": earlier(one, self.samples.memory) for share, one in self.memory.items()}
+        found = {f"rule, {share:.0%}": is_earlier(one, self.samples.rule) for share, one in self.rule.items()}
+        return found | {
+            f"memory, {share:.0%}": is_earlier(one, self.samples.memory) for share, one in self.memory.items()
+        }
 
     def words(self) -> str:
         def listed(onsets: dict[float, Onset]) -> str:
-            return f"{steps_words(range_of([*onsets.values()]))} ({min(onsets):.0%}–{max(onsets):.0%})"
+            return f"{range_of(map(interval_of, onsets.values()))} ({min(onsets):.0%}–{max(onsets):.0%})"
 
         return (
             f"rule: losses {listed(self.rule)}, samples {self.samples.rule}; memory: losses {listed(self.memory)}, "

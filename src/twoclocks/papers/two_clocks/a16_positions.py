@@ -15,9 +15,9 @@ import numpy.typing as npt
 from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.positions import PositionsInfo
 from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import is_earlier
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier
 from twoclocks.papers.two_clocks.runs import GPT
 from twoclocks.papers.views import view_of
 
@@ -38,7 +38,7 @@ class Order:
 
     def answers(self) -> dict[str, Answer]:
         missed, wrong = (np.setdiff1d(self.late, self.split), np.intersect1d(self.early, self.split))
-        ends: Answer = "undecided" if self.first_split is None else earlier(self.last_end, self.first_split)
+        ends: Answer = "undecided" if self.first_split is None else is_earlier(self.last_end, self.first_split)
         return {
             "last bits of groups first": ends,
             "all late positions split": "yes" if not len(missed) else "no",
