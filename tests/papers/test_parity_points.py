@@ -58,6 +58,18 @@ def test_scales_are_not_mixed(tmp_path: Path) -> None:
         assert [one.value("training.batch") for one in found] == [batch]
 
 
+def test_a_family_is_the_one_nearest_to_the_preset(tmp_path: Path) -> None:
+    """With as many values, plain runs come before more runs on transposed data, and the scale is kept."""
+    plain: list[dict[str, Any]] = [{"encoding": encoding} for encoding in ("scalar", "one_hot")]
+    turned = [{**one, "data.transposed": True, "training.seed": seed} for one in plain for seed in (0, 1)]
+    for scale in (GPU, SMOKE):
+        made = [one for change in turned + plain for one in run(tmp_path, change, preset="p1-dit-latin", scale=scale)]
+        found = Records(made, scale).family(("encoding.",))
+        assert [one.value("data.transposed") for one in found] == [False, False] and found.scale is scale
+        assert len(Records(made, scale).alike(made[0].settings, ("encoding.",))) == 4
+    assert len(Records([]).family(("rule.",))) == 0
+
+
 def test_a_rule_that_comes_after_memory_does_not_count(tmp_path: Path) -> None:
     (one,) = run(tmp_path, {}, rule=9_000, memory=1_000)
     read = Reading(one)
