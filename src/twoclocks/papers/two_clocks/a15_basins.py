@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from twoclocks.dissection.views.basin import LINES, BasinInfo
-from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, all_of
 from twoclocks.papers.intervals import Interval, is_positive, is_within
-from twoclocks.papers.records import Record, Records
+from twoclocks.papers.records import Record
+from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -22,7 +22,7 @@ EARLY = 4  # the first of the three steps is τ_rule divided by this
 
 
 @dataclass(frozen=True)
-class Widths:
+class Widths(Finding):
     """Half-widths of a training sample's basin (95% bands) before the rule, inside the window and at the end."""
 
     steps: tuple[int, int, int]
@@ -55,7 +55,7 @@ class Widths:
 
 
 @CLAIMS.register("A15")
-class Basins(Claim):
+class Basins(RunByRun):
     """DiT-mini at G = 3, at the noise scale in the middle of the critical band."""
 
     id: ClassVar[str] = "A15"
@@ -72,16 +72,11 @@ class Basins(Claim):
     figures: ClassVar[tuple[str, ...]] = ("fig3", "fig16")
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
-    def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(DIT, rule__group=3))
-        found = {one: widths for one in chosen if (widths := widths_of(one)) is not None}
-        if not found:
-            return not_run("p1-dit-mini at G = 3 with basins, beyond both clocks")
-        answer = agreed(all_of([*widths.answers().values()]) for widths in found.values())
-        seeds = Records(found).seeds
-        words = "; ".join(f"seed {one.seed}, N {one.n:,}: {widths.words()}" for one, widths in found.items())
-        values: dict[str, Any] = {f"seed {one.seed}, N {one.n}": widths.answers() for one, widths in found.items()}
-        return Judgement(verdict_of(answer, seeds), words, seeds, values)
+    preset: ClassVar[str] = DIT
+    needed: ClassVar[str] = "basins, beyond both clocks"
+
+    def finding(self, record: Record) -> Widths | None:
+        return widths_of(record)
 
 
 def widths_of(record: Record) -> Widths | None:
