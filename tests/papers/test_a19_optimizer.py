@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from simulated import records, two_clocks_run
 
+from twoclocks.papers.intervals import Interval
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import DESK
-from twoclocks.papers.two_clocks.a19_optimizer import DiTRate, GPTRate, WideningDecay
+from twoclocks.papers.two_clocks.a19_optimizer import NO_WINDOW, DiTRate, GPTRate, WideningDecay, has_interior_maximum
 
 Clocks = tuple[float, float]  # steps at which validity and copies are at a half
 NEVER = np.inf
@@ -84,6 +85,12 @@ def test_weight_decay(tmp_path: Path, memory: tuple[float, ...], seeds: int, ver
 def test_a_rule_that_is_not_learned_has_no_window(tmp_path: Path) -> None:
     clocks = {0.0: (500, 4_000), 0.1: (500, 9_000), 1.0: (NEVER, NEVER)}
     assert WideningDecay().judge(sweep(tmp_path, "p1-gpt-mini", "weight_decay", clocks, 3)).verdict == "reproduced"
+
+
+def test_a_window_that_opens_where_another_is_closed_is_wider() -> None:
+    """τ_mem lies after its lower end: with the lower end at τ_rule, the window is longer than none at all."""
+    assert has_interior_maximum([NO_WINDOW, Interval(1, 3), NO_WINDOW]) == "yes"
+    assert has_interior_maximum([NO_WINDOW, Interval(0.9, 3), NO_WINDOW]) == "undecided"
 
 
 def test_sweeps_of_other_settings_do_not_count(tmp_path: Path) -> None:

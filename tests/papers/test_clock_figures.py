@@ -111,8 +111,8 @@ def test_tables_of_networks_need_no_runs(name: str, millions: dict[str, float]) 
 def check_ends_and_times(smoke_records: Records) -> None:
     """Ends and times are those of the runs."""
     info = FIGURES.get("fig7")().data(smoke_records)
-    ends = {(end.group, end.n): end for end in info.groups}
-    assert len(ends) == len(info.samples) == 3
+    ends = {(end.group, end.n): end for column in info.columns for end in column.groups}
+    assert len(ends) == sum(len(column.samples) for column in info.columns) == 3
     for record in plain_records(smoke_records, "p1-dit-mini"):
         end, last = ends[record.value("rule.group"), record.n], record.run.metrics()
         assert (end.accuracy, end.memorization) == (last["group_accuracy"][-1], last["group_memorization"][-1])

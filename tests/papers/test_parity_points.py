@@ -10,7 +10,6 @@ from simulated import clocks_run, records
 
 from twoclocks.papers import two_clocks
 from twoclocks.papers.claim import CLAIMS
-from twoclocks.papers.intervals import Interval, is_below
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import DESK, GPU, SMOKE
 from twoclocks.papers.two_clocks.parity import Reading, points, points_to_memory, points_to_rule
@@ -59,6 +58,18 @@ def test_scales_are_not_mixed(tmp_path: Path) -> None:
         assert [one.value("training.batch") for one in found] == [batch]
 
 
+def test_a_family_is_the_one_nearest_to_the_preset(tmp_path: Path) -> None:
+    """With as many values, plain runs come before more runs on transposed data, and the scale is kept."""
+    plain: list[dict[str, Any]] = [{"encoding": encoding} for encoding in ("scalar", "one_hot")]
+    turned = [{**one, "data.transposed": True, "training.seed": seed} for one in plain for seed in (0, 1)]
+    for scale in (GPU, SMOKE):
+        made = [one for change in turned + plain for one in run(tmp_path, change, preset="p1-dit-latin", scale=scale)]
+        found = Records(made, scale).family(("encoding.",))
+        assert [one.value("data.transposed") for one in found] == [False, False] and found.scale is scale
+        assert len(Records(made, scale).alike(made[0].settings, ("encoding.",))) == 4
+    assert len(Records([]).family(("rule.",))) == 0
+
+
 def test_a_rule_that_comes_after_memory_does_not_count(tmp_path: Path) -> None:
     (one,) = run(tmp_path, {}, rule=9_000, memory=1_000)
     read = Reading(one)
@@ -91,19 +102,6 @@ def test_every_claim_judges_no_runs_and_runs_that_show_nothing(tmp_path: Path) -
         nothing = claim().judge(Records([]))
         assert nothing.verdict == "not run" and nothing.measured.startswith("not run yet: "), name
         assert claim().judge(silent).verdict in ("not run", "undecided"), name
-
-
-def test_intervals_with_open_ends() -> None:
-    assert Interval(8, math.inf) / Interval(1, 2) == Interval(4, math.inf)
-    assert Interval(8, 9) / Interval(2, math.inf) == Interval(0, 4.5)
-    assert Interval(8, 9) / Interval(0, 2) == Interval(4, math.inf)
-    assert str(Interval(8, math.inf)) == "> 8" and Interval(8, math.inf).times == "more than ×8"
-    assert Interval(8, math.inf).as_json() == [8, None]
-
-
-def test_numbers_that_may_both_be_zero_are_not_ordered() -> None:
-    assert is_below(Interval(0, 0), Interval(0, 500)) == "undecided" == is_below(Interval(0, 500), Interval(0, 0))
-    assert is_below(Interval(0, 0), Interval(1, 500)) == "yes" and is_below(Interval(1, 500), Interval(0, 0)) == "no"
 
 
 def test_runs_that_diverged_have_no_clocks(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
@@ -76,15 +76,14 @@ def all_of(answers: Sequence[Answer]) -> Answer:
     return "no" if "no" in answers else "undecided" if "undecided" in answers or not answers else "yes"
 
 
-def within(low: float, high: float, least: float, most: float) -> Answer:
-    """Whether a number that lies in [low, high] lies in [least, most]: undecided where the interval holds both answers.
+def agreed(answers: Iterable[Answer]) -> Answer:
+    """What several seeds say together: undecided unless all say the same.
 
-    >>> within(6, 9, 5, 20), within(1, 3, 5, 20), within(4, 9, 5, 20)
-    ('yes', 'no', 'undecided')
+    >>> agreed(["yes", "yes"]), agreed(["yes", "no"]), agreed([])
+    ('yes', 'undecided', 'undecided')
     """
-    if least <= low and high <= most:
-        return "yes"
-    return "no" if high < least or low > most else "undecided"
+    found = set(answers)
+    return found.pop() if len(found) == 1 else "undecided"
 
 
 def not_run(what: str) -> Judgement:

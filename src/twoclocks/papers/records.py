@@ -7,36 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
-from twoclocks.core.config import flat, machine_settings, to_mapping
+from twoclocks.analysis.groups import grouped
+from twoclocks.core.config import flat, to_mapping
+from twoclocks.papers.families import fixed_settings, hashable, varied_settings
 from twoclocks.papers.rows import identity
 from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.grid import Cell
-from twoclocks.training.loop import TrainingSettings
 
-# What may differ between the runs of a baseline: an average of the weights changes nothing in training.
-FREE = {
-    "name",
-    "description",
-    "rule.group",
-    "data.n",
-    "data.seed",
-    "training.seed",
-    "training.steps",
-    "training.average",
-}
-FREE |= {f"training.{name}" for name in machine_settings(TrainingSettings)}
 ALIKE = 0.01
-
-
-def fixed(settings: Mapping[str, Any], varied: Collection[str] = ()) -> dict[str, Any]:
-    """The settings that all runs of a baseline share, without those that are varied on purpose."""
-    return {
-        name: value
-        for name, value in settings.items()
-        if name not in FREE and name not in varied and not name.startswith(("evaluation.", "clocks."))
-    }
 
 
 @dataclass(frozen=True)
@@ -143,31 +123,53 @@ class Records(Sequence[Record]):
         """Those that fulfil a condition."""
         return Records((one for one in self._records if condition(one)), self.scale)
 
+    def alike(self, settings: Mapping[str, Any], varied: Collection[str]) -> Records:
+        """Those that differ from these settings only in the ``varied`` ones, the seeds, the length and the machine."""
+        shared = fixed_settings(settings, varied)
+        return self.those(lambda one: fixed_settings(one.settings, varied) == shared)
+
     def baseline(self, preset: str, varied: Collection[str] = (), any_rule: bool = False, **conditions: Any) -> Records:
-        """Those that differ from a preset, as this scale has it, only in group size, N, seeds and length.
+        """Those that are like a preset, as this scale has it, but for group size and N.
 
         ``varied``: settings that may be others too, by dotted name. ``any_rule``: so may the rule and the encoding.
         ``conditions`` select among them, as in ``where``.
         """
+        any_of_them = ("rule.", "encoding.") if any_rule else ("rule.group",)
+        own = self.where(preset=preset).alike(self.preset_settings(preset), (*any_of_them, "data.n", *varied))
+        return own.where(**conditions)
 
-        def kept(settings: Mapping[str, Any]) -> dict[str, Any]:
-            found = fixed(settings, varied)
-            return {k: v for k, v in found.items() if not (any_rule and k.startswith(("rule.", "encoding")))}
+    def family(self, varied: Collection[str]) -> Records:
+        """The best set of runs that are alike but for the ``varied`` settings, with any changes to their preset.
 
-        own = kept(flat(to_mapping(self.scale.cell(preset, {}).settings, whole=True)))
-        alike = self.where(preset=preset).those(lambda one: kept(one.settings) == own)
-        return alike.where(**conditions)
+        So runs with another batch or other data never mix with the plain ones. Of several such sets, one that varies
+        at all is taken, then the one that is nearest to the preset (so P1's N before others), then the one with the
+        most different values, the largest N, the most runs.
+        """
+
+        def rank(runs: list[Record]) -> tuple[bool, int, int, int, int]:
+            first, values = runs[0], {varied_settings(one.settings, varied) for one in runs}
+            preset = dict(fixed_settings(self.preset_settings(first.preset), varied))
+            changed = sum(preset.get(name) != value for name, value in fixed_settings(first.settings, varied))
+            return len(values) > 1, -changed, len(values), first.n, len(runs)
+
+        sets = grouped(self._records, lambda one: fixed_settings(one.settings, varied))
+        best: list[Record] = max(sets.values(), key=rank, default=[])
+        return Records(best, self.scale)
+
+    def preset_settings(self, preset: str) -> dict[str, Any]:
+        """The settings of a preset as this scale has it, by dotted name."""
+        return flat(to_mapping(self.scale.cell(preset, {}).settings, whole=True))
+
+    def of_largest_n(self) -> Records:
+        """Those with the most training samples."""
+        most = max((one.n for one in self._records), default=0)
+        return self.those(lambda one: one.n == most)
 
     def by(self, name: str) -> dict[Any, Records]:
         """Groups of equal value of one setting, in order of the value."""
-        values = {self.key(one.value(name)) for one in self._records}
-        ordered = sorted(values, key=lambda value: (str(type(value)), value))
-        return {value: self.those(lambda one, value=value: self.key(one.value(name)) == value) for value in ordered}  # type: ignore[misc]
-
-    @staticmethod
-    def key(value: Any) -> Any:
-        """A value that can be in a set."""
-        return tuple(value) if isinstance(value, list) else value
+        found = grouped(self._records, lambda one: hashable(one.value(name)))
+        ordered = sorted(found, key=lambda value: (str(type(value)), value))
+        return {value: Records(found[value], self.scale) for value in ordered}
 
     @property
     def seeds(self) -> int:

@@ -11,7 +11,7 @@ from twoclocks.core.arrays import Floats
 from twoclocks.evaluation import Invalid, SampleAccuracy, SampleMemorization
 from twoclocks.papers.as_printed import PRINTED
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
-from twoclocks.papers.intervals import interval_of, is_below, number
+from twoclocks.papers.intervals import is_earlier, number
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import PAPER_N, Reading, memory_onset, points_to_memory
 from twoclocks.papers.two_clocks.runs import DIT
@@ -75,8 +75,8 @@ def in_order(one: Reading, cube: Onset | None) -> list[Answer]:
     """Whether the cube comes before the rule, and the rule before memory."""
     if not one.rule.seen:  # copying came first, or the run ended
         return ["no" if one.memory.seen else "undecided"]
-    first: Answer = "undecided" if cube is None else is_below(interval_of(cube), interval_of(one.rule))
-    return [first, is_below(interval_of(one.rule), interval_of(one.memory))]
+    first: Answer = "undecided" if cube is None else is_earlier(cube, one.rule)
+    return [first, is_earlier(one.rule, one.memory)]
 
 
 def dips(one: Reading) -> tuple[float | None, float | None]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of, within
-from twoclocks.papers.intervals import Interval
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, is_within
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import PAPER_N, Point, Points, points, rule_onset, seeds_of, with_enough_seeds
 from twoclocks.papers.two_clocks.runs import DIT, GPT
@@ -39,14 +39,14 @@ class RuleByGroup(Claim):
         ratios = steps_up(chosen, n)
         seeds = seeds_of(chosen.values(), rule_onset)
         clocks = ", ".join(f"{chosen[group, n].rule} at G = {group}" for group in GROUPS)
-        measured = f"τ_rule {clocks} (N = {n:,}): {ratios[0].times} and {ratios[1].times}"
+        measured = f"τ_rule {clocks} (N = {n:,}): {ratios[0].times()} and {ratios[1].times()}"
         values = {"n": n, "ratios": [one.as_json() for one in ratios]}
         values["rule"] = {str(group): chosen[group, n].rule.as_json() for group in GROUPS}
         if other is not None:
             gpt = steps_up(other[1], other[0])
             values["gpt"] = {"n": other[0], "ratios": [one.as_json() for one in gpt]}
-            measured += f"; GPT-mini, not judged: {gpt[0].times} and {gpt[1].times} (N = {other[0]:,})"
-        answers = [within(one.low, one.high, LEAST, MOST) for one in ratios]
+            measured += f"; GPT-mini, not judged: {gpt[0].times()} and {gpt[1].times()} (N = {other[0]:,})"
+        answers = [is_within(one, LEAST, MOST) for one in ratios]
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 
 

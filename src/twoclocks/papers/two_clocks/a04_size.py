@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
-from twoclocks.papers.intervals import Interval, spread_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import is_within, largest_of, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Point,
@@ -56,10 +56,11 @@ class RuleBySize(Claim):
                 words.append(f"G = {group}: no 8-fold range (there: N {listed(one.n for one in told)})")
                 continue
             spreads = [spread_of([one.rule for one in part]) for part in ranges]
-            answers += [within(one.low, one.high, 0, FACTOR) for one in spreads]
+            answers += [is_within(one, 0, FACTOR) for one in spreads]
             used += [one for part in ranges for one in part]
-            widest = Interval(max(one.low for one in spreads), max(one.high for one in spreads))
-            words.append(f"G = {group}: {widest.times} within 8-fold ranges of N {told[0].n:,}–{told[-1].n:,}")
+            words.append(
+                f"G = {group}: {largest_of(spreads).times()} within 8-fold ranges of N {told[0].n:,}–{told[-1].n:,}"
+            )
             values[str(group)] = {str(one.n): one.rule.as_json() for one in told}
         if not used:
             return not_run(f"{self.preset} at G = 2 and 3 over an 8-fold range of N, each beyond τ_rule")

@@ -51,7 +51,7 @@ class EarlierWithCapacity(Claim):
             said: list[Answer] = []
             for setting in settings:
                 three = [clock(there[size][setting]) for size in SIZES]
-                said += [answer for answer in map(is_earlier, three[1:], three) if answer is not None]
+                said += [answer for answer in map(earlier_if_reached, three[1:], three) if answer is not None]
                 group, n, _, _ = setting
                 values[f"{name} G={group} N={n}"] = {s: v.as_json() for s, v in zip(SIZES, three, strict=True)}
                 words.append(f"{name} at G = {group}, N = {n:,}: {', '.join(map(str, three))}")
@@ -90,7 +90,7 @@ def by_setting(records: Records) -> dict[Setting, Point]:
     }
 
 
-def is_earlier(larger: Interval, smaller: Interval) -> Answer | None:
+def earlier_if_reached(larger: Interval, smaller: Interval) -> Answer | None:
     """Whether the larger network is earlier; None where neither was reached."""
     if math.isinf(larger.high) and math.isinf(smaller.high):
         return None

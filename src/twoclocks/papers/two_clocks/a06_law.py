@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.core.errors import UserError
 from twoclocks.papers.as_printed import printed_clocks, stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of, within
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, is_within
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import Point, memory_onset, points_to_memory, seeds_of, with_enough_seeds
 from twoclocks.papers.two_clocks.printed_fits import PRINTED_FITS, PrintedFit
@@ -105,7 +106,7 @@ def judge_law(law: Law, printed: PrintedFit) -> Answer:
         return "undecided"
     overlaps = low <= printed.alpha + NEAR and high >= printed.alpha - NEAR
     ratios = [law.predict(n) / printed.at(n) for n in law.sizes]
-    close = within(min(ratios), max(ratios), 1 / FACTOR, FACTOR) == "yes"
+    close = is_within(Interval(min(ratios), max(ratios)), 1 / FACTOR, FACTOR) == "yes"
     return "yes" if overlaps and close else "no"
 
 

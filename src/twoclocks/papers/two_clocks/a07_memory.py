@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
-from twoclocks.papers.intervals import spread_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import is_within, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Point,
@@ -43,14 +43,14 @@ class MemoryByGroup(Claim):
             if len(here) < 2:
                 continue
             spread = spread_of([one.memory for one in here.values()])
-            answer = within(spread.low, spread.high, 0, FACTOR)
+            answer = is_within(spread, 0, FACTOR)
             missing = set(GROUPS) - set(here)
             if missing and answer != "no":
-                words.append(f"N = {n:,}: {spread.times} without G = {listed(missing)}")
+                words.append(f"N = {n:,}: {spread.times()} without G = {listed(missing)}")
                 continue
             answers.append(answer)
             used += list(here.values())
-            words.append(f"N = {n:,}: {spread.times}")
+            words.append(f"N = {n:,}: {spread.times()}")
             values[str(n)] = {str(group): one.memory.as_json() for group, one in here.items()}
         if not words:
             return not_run(f"{self.preset} at one N over all G, each beyond τ_mem")

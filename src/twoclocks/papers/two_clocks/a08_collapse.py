@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from twoclocks.clocks.collapse import collapse
 from twoclocks.core.errors import UserError
-from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of, within
-from twoclocks.papers.intervals import Interval, spread_of
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import is_within, largest_of, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Point,
@@ -52,9 +52,9 @@ class CollapseOverN(Claim):
         batch = int(found[0].readings[0].record.value("training.batch"))
         rescaled = {one.n: one.memory.scaled(batch / one.n) for one in found}
         spreads = [spread_of([rescaled[one.n] for one in part]) for part in ranges]
-        spread = Interval(max(one.low for one in spreads), max(one.high for one in spreads))
+        spread = largest_of(spreads)
         measured = (
-            f"τ_mem·{batch}/N: {', '.join(f'{value} at N = {n:,}' for n, value in rescaled.items())}; {spread.times} "
+            f"τ_mem·{batch}/N: {', '.join(f'{value} at N = {n:,}' for n, value in rescaled.items())}; {spread.times()} "
             "within 8-fold ranges"
         )
         values: dict[str, Any] = {"batch": batch, "spread": spread.as_json()}
@@ -65,7 +65,7 @@ class CollapseOverN(Claim):
             measured += f"; batches at rate {rate}: τ_mem ∝ batch^{found_power['batch_power']:.2f} "
             measured += f"(95%: {low:.2f} to {high:.2f}, {found_power['points']} runs)"
         seeds = seeds_of((one for part in ranges for one in part), memory_onset)
-        answer = all_of([within(one.low, one.high, 0, FACTOR) for one in spreads])
+        answer = all_of([is_within(one, 0, FACTOR) for one in spreads])
         return Judgement(verdict_of(answer, seeds), measured, seeds, values)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.as_printed import printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
-from twoclocks.papers.intervals import Interval, interval_of, is_below
+from twoclocks.papers.intervals import Interval, interval_of, is_below, median_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Point,
@@ -73,16 +72,14 @@ class ShorterAndSharper(Claim):
 
 def median_over(measure: Callable[[Reading], Interval], point: Point) -> Interval:
     """Bounds of the median over seeds."""
-    found = [measure(one) for one in informative(point.readings, memory_onset)]
-    return Interval(statistics.median(one.low for one in found), statistics.median(one.high for one in found))
+    return median_of([measure(one) for one in informative(point.readings, memory_onset)])
 
 
 def window_length(one: Reading) -> Interval:
     """The number of steps from τ_rule to τ_mem; none where copying came first."""
     if one.clocks.verdict == "empty":
         return Interval(0, 0)
-    length = interval_of(one.memory) - interval_of(one.rule)
-    return Interval(max(0.0, length.low), max(0.0, length.high))
+    return (interval_of(one.memory) - interval_of(one.rule)).at_least(0.0)
 
 
 def copy_factor(one: Reading) -> Interval:
@@ -90,8 +87,7 @@ def copy_factor(one: Reading) -> Interval:
     half = printed_clocks(one.record, memory_threshold=HALF).memory
     if not one.memory.seen:
         return Interval(1, math.inf)
-    factor = interval_of(half) / interval_of(one.memory)
-    return Interval(max(1.0, factor.low), max(1.0, factor.high))
+    return (interval_of(half) / interval_of(one.memory)).at_least(1.0)
 
 
 def says_nothing(ours: Interval, theirs: Interval) -> bool:

@@ -13,9 +13,8 @@ from twoclocks.core.errors import UnknownNameError
 from twoclocks.evaluation import PartAccuracy, SampleMemorization
 from twoclocks.evaluation.pieces import PartMemorization
 from twoclocks.papers.as_printed import PRINTED, printed_clocks, stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed
 from twoclocks.papers.two_clocks.runs import DIT
 
 VALID, KNOWN = PartAccuracy.column("group"), PartMemorization.column("group")

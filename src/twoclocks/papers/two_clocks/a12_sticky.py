@@ -13,10 +13,10 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.dissection.views.raster import RasterInfo, States
 from twoclocks.evaluation.states import STATES, State
-from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
-from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, smaller
+from twoclocks.papers.claim import CLAIMS, Answer
+from twoclocks.papers.intervals import Interval, is_positive
+from twoclocks.papers.records import Record
+from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -25,7 +25,7 @@ ORDER: tuple[State, ...] = ("broken", "valid-new", "memorized")  # from the leas
 
 
 @dataclass(frozen=True)
-class Persistence:
+class Persistence(Finding):
     """(stay − p)/(1 − p) of each state: 0 where the next state does not depend on this one, 1 where it never changes.
 
     ``stay`` is the probability to be in the same state at the next evaluation, p the state's own share there. Without
@@ -36,13 +36,12 @@ class Persistence:
     low: Floats  # 95% interval, by bootstrap over the noises
     high: Floats
 
-    @property
-    def answer(self) -> Answer:
+    def answers(self) -> dict[str, Answer]:
         """Whether copies persist more than new samples, and those more than broken ones."""
-        spans = [(float(self.low[k]), float(self.high[k])) for k in map(STATES.index, ORDER)]
-        if not np.isfinite(spans).all():
-            return "undecided"
-        return all_of([smaller(one, other) for one, other in pairwise(spans)])
+        bands = {state: Interval(float(self.low[k]), float(self.high[k])) for k, state in enumerate(STATES)}
+        pairs = {f"{less}, then {more}": bands[more] - bands[less] for less, more in pairwise(ORDER)}
+        known = all(np.isfinite([bands[state].low, bands[state].high]).all() for state in ORDER)
+        return {name: is_positive(gap) if known else "undecided" for name, gap in pairs.items()}
 
     def as_json(self) -> dict[str, Any]:
         both = zip(STATES, zip(self.value, self.low, self.high, strict=True), strict=True)
@@ -54,7 +53,7 @@ class Persistence:
 
 
 @CLAIMS.register("A12")
-class Sticky(Claim):
+class Sticky(RunByRun):
     """DiT-mini at G = 3: outcomes of the same initial noises at successive evaluations."""
 
     id: ClassVar[str] = "A12"
@@ -67,16 +66,11 @@ class Sticky(Claim):
     figures: ClassVar[tuple[str, ...]] = ("fig3", "fig11")
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
-    def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(DIT, rule__group=3))
-        found = {one: persistence for one in chosen if (persistence := late_persistence(one)) is not None}
-        if not found:
-            return not_run("p1-dit-mini at G = 3 with outcomes at two evaluations after copying has begun")
-        answer = agreed(one.answer for one in found.values())
-        seeds = Records(found).seeds
-        words = "; ".join(f"seed {run.seed}, N {run.n:,}: {one.words()}" for run, one in found.items())
-        values = {f"seed {run.seed}, N {run.n}": one.as_json() for run, one in found.items()}
-        return Judgement(verdict_of(answer, seeds), words, seeds, values)
+    preset: ClassVar[str] = DIT
+    needed: ClassVar[str] = "outcomes at two evaluations after copying has begun"
+
+    def finding(self, record: Record) -> Persistence | None:
+        return late_persistence(record)
 
 
 def late_persistence(record: Record) -> Persistence | None:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.approach import ApproachInfo
-from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
-from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier
+from twoclocks.papers.claim import CLAIMS, Answer
+from twoclocks.papers.intervals import is_earlier
+from twoclocks.papers.records import Record
+from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
 
+@dataclass(frozen=True)
+class Approach(Finding):
+    """Distances to the training set, and when copying begins."""
+
+    info: ApproachInfo
+    memory: Onset
+
+    def answers(self) -> dict[str, Answer]:
+        """Whether the approach comes before τ_mem; undecided where there are too few valid and new samples."""
+        nearer = self.info.onset
+        return {"nearer before τ_mem": "undecided" if nearer is None else is_earlier(nearer, self.memory)}
+
+    def words(self) -> str:
+        return f"nearer from {self.info.onset}, τ_mem {self.memory} (rule itself: {self.info.chance:.2f} bits)"
+
+    def as_json(self) -> dict[str, Any]:
+        return self.info.numbers()
+
+
 @CLAIMS.register("A13")
-class Approaching(Claim):
+class Approaching(RunByRun):
     """DiT-mini at G = 3, against samples of the rule itself."""
 
     id: ClassVar[str] = "A13"
@@ -27,28 +48,16 @@ class Approaching(Claim):
     figures: ClassVar[tuple[str, ...]] = ("fig12",)
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
-    def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(DIT, rule__group=3))
-        found = {one: info for one in chosen if (info := approach_of(one)) is not None}
-        if not found:
-            return not_run("p1-dit-mini at G = 3 with distances to the training set, until copying begins")
-        words = [
-            f"seed {one.seed}, N {one.n:,}: nearer from {info.onset}, τ_mem {info.memory} "
-            f"(rule itself: {info.chance:.2f} bits)"
-            for one, info in found.items()
-        ]
-        seeds = Records(found).seeds
-        values = {f"seed {one.seed}, N {one.n}": info.numbers() for one, info in found.items()}
-        answer = agreed(judge_approach(info) for info in found.values())
-        return Judgement(verdict_of(answer, seeds), "; ".join(words), seeds, values)
+    preset: ClassVar[str] = DIT
+    needed: ClassVar[str] = "distances to the training set, until copying begins"
+
+    def finding(self, record: Record) -> Approach | None:
+        return approach_of(record)
 
 
-def approach_of(record: Record) -> ApproachInfo | None:
+def approach_of(record: Record) -> Approach | None:
     """The distances of a run that came to copy; None where they were not measured."""
     info = view_of(record, "approach")
-    return info if isinstance(info, ApproachInfo) and info.memory is not None and info.memory.seen else None
-
-
-def judge_approach(info: ApproachInfo) -> Answer:
-    """Whether the approach comes before τ_mem; undecided where there are too few valid and new samples."""
-    return "undecided" if info.onset is None or info.memory is None else earlier(info.onset, info.memory)
+    if not isinstance(info, ApproachInfo) or info.memory is None or not info.memory.seen:
+        return None
+    return Approach(info, info.memory)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.views.spectrum import SpectrumInfo
-from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
-from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier, range_of, steps_words
+from twoclocks.papers.claim import CLAIMS, Answer
+from twoclocks.papers.intervals import interval_of, is_earlier, range_of
+from twoclocks.papers.records import Record
+from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -19,7 +19,7 @@ DEPARTURES = (0.02, 0.05, 0.1, 0.2)  # P1 does not say how large a difference co
 
 
 @dataclass(frozen=True)
-class LossClocks:
+class LossClocks(Finding):
     """The onsets of a run: of its samples, and of its losses in the critical band for every departure."""
 
     samples: Clocks
@@ -28,12 +28,14 @@ class LossClocks:
 
     def answers(self) -> dict[str, Answer]:
         """Whether each loss clock is earlier than its sample clock, for every departure."""
-        found = {f"rule, {share:.0%}": earlier(one, self.samples.rule) for share, one in self.rule.items()}
-        return found | {f"memory, {share:.0%}": earlier(one, self.samples.memory) for share, one in self.memory.items()}
+        found = {f"rule, {share:.0%}": is_earlier(one, self.samples.rule) for share, one in self.rule.items()}
+        return found | {
+            f"memory, {share:.0%}": is_earlier(one, self.samples.memory) for share, one in self.memory.items()
+        }
 
     def words(self) -> str:
         def listed(onsets: dict[float, Onset]) -> str:
-            return f"{steps_words(range_of([*onsets.values()]))} ({min(onsets):.0%}–{max(onsets):.0%})"
+            return f"{range_of(map(interval_of, onsets.values()))} ({min(onsets):.0%}–{max(onsets):.0%})"
 
         return (
             f"rule: losses {listed(self.rule)}, samples {self.samples.rule}; memory: losses {listed(self.memory)}, "
@@ -42,7 +44,7 @@ class LossClocks:
 
 
 @CLAIMS.register("A14")
-class LossesFirst(Claim):
+class LossesFirst(RunByRun):
     """DiT-mini at G = 3: denoising losses on training, valid and unseen, and cube samples."""
 
     id: ClassVar[str] = "A14"
@@ -55,16 +57,11 @@ class LossesFirst(Claim):
     figures: ClassVar[tuple[str, ...]] = ("fig3", "fig13", "fig14", "fig15")
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
-    def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(DIT, rule__group=3))
-        found = {one: clocks for one in chosen if (clocks := loss_clocks(one)) is not None}
-        if not found:
-            return not_run("p1-dit-mini at G = 3 with losses by noise scale, beyond both clocks")
-        answer = agreed(all_of([*clocks.answers().values()]) for clocks in found.values())
-        seeds = Records(found).seeds
-        words = "; ".join(f"seed {one.seed}, N {one.n:,}: {clocks.words()}" for one, clocks in found.items())
-        values: dict[str, Any] = {f"seed {one.seed}, N {one.n}": clocks.answers() for one, clocks in found.items()}
-        return Judgement(verdict_of(answer, seeds), words, seeds, values)
+    preset: ClassVar[str] = DIT
+    needed: ClassVar[str] = "losses by noise scale, beyond both clocks"
+
+    def finding(self, record: Record) -> LossClocks | None:
+        return loss_clocks(record)
 
 
 def loss_clocks(record: Record) -> LossClocks | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from twoclocks.dissection.views.basin import LINES, BasinInfo
-from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
-from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import Span, agreed
+from twoclocks.papers.claim import CLAIMS, Answer, all_of
+from twoclocks.papers.intervals import Interval, is_positive, is_within
+from twoclocks.papers.records import Record
+from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of
 
@@ -22,12 +22,12 @@ EARLY = 4  # the first of the three steps is τ_rule divided by this
 
 
 @dataclass(frozen=True)
-class Widths:
+class Widths(Finding):
     """Half-widths of a training sample's basin (95% bands) before the rule, inside the window and at the end."""
 
     steps: tuple[int, int, int]
-    broken: tuple[Span, Span, Span]  # towards a rule-breaking neighbour
-    unseen: tuple[Span, Span, Span]  # towards a valid, unseen neighbour
+    broken: tuple[Interval, Interval, Interval]  # towards a rule-breaking neighbour
+    unseen: tuple[Interval, Interval, Interval]  # towards a valid, unseen neighbour
     cube: tuple[float, float]  # of the ideal denoiser of the cube: towards either
     rule: tuple[float, float]  # of that of the rule
     memory: tuple[float, float]  # of that of the training set
@@ -44,7 +44,7 @@ class Widths:
 
     def words(self) -> str:
         at = [
-            f"step {step:,}: {span_words(one)} towards rule-breaking, {span_words(other)} towards valid"
+            f"step {step:,}: {one:.2f} towards rule-breaking, {other:.2f} towards valid"
             for step, one, other in zip(self.steps, self.broken, self.unseen, strict=True)
         ]
         ideal = ", ".join(
@@ -55,7 +55,7 @@ class Widths:
 
 
 @CLAIMS.register("A15")
-class Basins(Claim):
+class Basins(RunByRun):
     """DiT-mini at G = 3, at the noise scale in the middle of the critical band."""
 
     id: ClassVar[str] = "A15"
@@ -72,16 +72,11 @@ class Basins(Claim):
     figures: ClassVar[tuple[str, ...]] = ("fig3", "fig16")
     grids: ClassVar[tuple[str, ...]] = ("dissection",)
 
-    def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(DIT, rule__group=3))
-        found = {one: widths for one in chosen if (widths := widths_of(one)) is not None}
-        if not found:
-            return not_run("p1-dit-mini at G = 3 with basins, beyond both clocks")
-        answer = agreed(all_of([*widths.answers().values()]) for widths in found.values())
-        seeds = Records(found).seeds
-        words = "; ".join(f"seed {one.seed}, N {one.n:,}: {widths.words()}" for one, widths in found.items())
-        values: dict[str, Any] = {f"seed {one.seed}, N {one.n}": widths.answers() for one, widths in found.items()}
-        return Judgement(verdict_of(answer, seeds), words, seeds, values)
+    preset: ClassVar[str] = DIT
+    needed: ClassVar[str] = "basins, beyond both clocks"
+
+    def finding(self, record: Record) -> Widths | None:
+        return widths_of(record)
 
 
 def widths_of(record: Record) -> Widths | None:
@@ -95,10 +90,10 @@ def widths_of(record: Record) -> Widths | None:
     at = [checkpoint(info, begin / EARLY), checkpoint(info, math.sqrt(begin * end)), len(info.steps) - 1]
     if len(set(at)) < len(at):
         return None
-    level = info.level
+    level, low, high = info.level, info.width_low, info.width_high
 
-    def spans(line: int) -> tuple[Span, Span, Span]:
-        one, two, three = ((float(info.width_low[k, level, line]), float(info.width_high[k, level, line])) for k in at)
+    def spans(line: int) -> tuple[Interval, Interval, Interval]:
+        one, two, three = (Interval(float(low[k, level, line]), float(high[k, level, line])) for k in at)
         return one, two, three
 
     def ideal(oracle: str) -> tuple[float, float]:
@@ -115,17 +110,14 @@ def checkpoint(info: BasinInfo, step: float) -> int:
     return int(np.abs(np.log(np.maximum(info.steps, 1) / max(step, 1.0))).argmin())
 
 
-def near(width: Span, ideal: float) -> Answer:
+def near(width: Interval, ideal: float) -> Answer:
     """Whether a width is that of an oracle, up to ``NEAR``."""
-    return within(*width, ideal - NEAR, ideal + NEAR)
+    return is_within(width, ideal - NEAR, ideal + NEAR)
 
 
-def grows(before: Span, after: Span) -> Answer:
+def grows(before: Interval, after: Interval) -> Answer:
     """Whether a width grows: yes if its bands are apart, no if its bands allow only growth of less than ``NEAR``."""
-    if after[0] > before[1]:
+    growth = after - before
+    if is_positive(growth) == "yes":
         return "yes"
-    return "no" if after[1] - before[0] < NEAR else "undecided"
-
-
-def span_words(span: Span) -> str:
-    return f"{span[0]:.2f}–{span[1]:.2f}"
+    return "no" if growth.high < NEAR else "undecided"

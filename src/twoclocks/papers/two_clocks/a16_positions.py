@@ -7,17 +7,17 @@ about what follows. So positions are compared with the exact loss of a perfect m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.positions import PositionsInfo
-from twoclocks.papers.as_printed import stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
-from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier
+from twoclocks.papers.claim import CLAIMS, Answer
+from twoclocks.papers.intervals import is_earlier
+from twoclocks.papers.records import Record
+from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import GPT
 from twoclocks.papers.views import view_of
 
@@ -27,7 +27,7 @@ Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Order:
+class Order(Finding):
     """Which positions fall with the rule and split with memory, and which should."""
 
     last_end: Onset  # when the last of the groups' last bits is half learned
@@ -38,7 +38,7 @@ class Order:
 
     def answers(self) -> dict[str, Answer]:
         missed, wrong = (np.setdiff1d(self.late, self.split), np.intersect1d(self.early, self.split))
-        ends: Answer = "undecided" if self.first_split is None else earlier(self.last_end, self.first_split)
+        ends: Answer = "undecided" if self.first_split is None else is_earlier(self.last_end, self.first_split)
         return {
             "last bits of groups first": ends,
             "all late positions split": "yes" if not len(missed) else "no",
@@ -56,7 +56,7 @@ class Order:
 
 
 @CLAIMS.register("A16")
-class LastBitsFirst(Claim):
+class LastBitsFirst(RunByRun):
     """GPT-mini at G = 3: next-token losses by position."""
 
     id: ClassVar[str] = "A16"
@@ -73,16 +73,11 @@ class LastBitsFirst(Claim):
     figures: ClassVar[tuple[str, ...]] = ("fig4", "fig20")
     grids: ClassVar[tuple[str, ...]] = ("dissection-gpt",)
 
-    def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(GPT, rule__group=3))
-        found = {one: order for one in chosen if (order := order_of(one)) is not None}
-        if not found:
-            return not_run("p1-gpt-mini at G = 3 with losses by position, until copying begins")
-        answer = agreed(all_of([*order.answers().values()]) for order in found.values())
-        seeds = Records(found).seeds
-        words = "; ".join(f"seed {one.seed}, N {one.n:,}: {order.words()}" for one, order in found.items())
-        values: dict[str, Any] = {f"seed {one.seed}, N {one.n}": order.answers() for one, order in found.items()}
-        return Judgement(verdict_of(answer, seeds), words, seeds, values)
+    preset: ClassVar[str] = GPT
+    needed: ClassVar[str] = "losses by position, until copying begins"
+
+    def finding(self, record: Record) -> Order | None:
+        return order_of(record)
 
 
 def order_of(record: Record) -> Order | None:

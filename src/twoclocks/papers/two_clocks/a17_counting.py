@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any, ClassVar
 
 from twoclocks.papers.as_printed import printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, geometric_mean_of, interval_of, is_below, range_of, spread_of
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import Span, quotient, range_of, smaller, steps_words
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.runs.columns import Weights
 
@@ -27,32 +25,28 @@ MUCH = 0.5  # "much smaller": less than half of the step from G = 2 to 3, in the
 class Comparison:
     """τ_rule of all rules at one threshold, each as a range over seeds."""
 
-    spans: Mapping[str, Span]
+    spans: Mapping[str, Interval]
 
-    def fixed(self, *kinds: str) -> list[Span]:
+    def fixed(self, *kinds: str) -> list[Interval]:
         return [span for name, span in self.spans.items() if name.startswith(kinds)]
 
     @property
-    def spread(self) -> Span:
+    def spread(self) -> Interval:
         """The largest quotient of two onsets, over all K and pairs of bits."""
-        found = [self.spans[PAIRS], *self.fixed(*FIXED)]
-        low = max((quotient(a, b)[0] for a, b in permutations(found, 2)), default=1.0)
-        return max(1.0, low), max((quotient(a, b)[1] for a, b in permutations(found, 2)), default=math.inf)
+        return spread_of([self.spans[PAIRS], *self.fixed(*FIXED)])
 
     @property
-    def step(self) -> Span:
+    def step(self) -> Interval:
         """How much later triples are learned than pairs."""
-        return quotient(self.spans[TRIPLES], self.spans[PAIRS])
+        return self.spans[TRIPLES] / self.spans[PAIRS]
 
     def answers(self) -> dict[str, Answer]:
-        low, high = self.step
-        found = {"spread over K": smaller(self.spread, (low**MUCH, high**MUCH))}
+        found = {"spread over K": is_below(self.spread, self.step**MUCH)}
         rows = self.fixed("row_k")
         for name, span in self.spans.items():
             if name.startswith(VARIABLE) and rows:
-                typical = tuple(math.prod(row[end] for row in rows) ** (1 / len(rows)) for end in (0, 1))
-                later = smaller((typical[0], typical[1]), span)
-                found[f"{name} later"] = all_of([later, smaller(span, self.spans[TRIPLES])])
+                later, soon = is_below(geometric_mean_of(rows), span), is_below(span, self.spans[TRIPLES])
+                found[f"{name} later"] = all_of([later, soon])
         return found
 
 
@@ -124,7 +118,7 @@ def comparison(rules: Mapping[str, Records], threshold: float, weights: Weights)
     onsets = {
         name: [printed_clocks(one, threshold, weights=weights).rule for one in some] for name, some in rules.items()
     }
-    return Comparison({name: range_of(some) for name, some in onsets.items()})
+    return Comparison({name: range_of(map(interval_of, some)) for name, some in onsets.items()})
 
 
 def averaged_runs(rules: Mapping[str, Records]) -> dict[str, Records]:
@@ -134,13 +128,11 @@ def averaged_runs(rules: Mapping[str, Records]) -> dict[str, Records]:
 
 
 def words_of(weights: Weights, threshold: float, one: Comparison) -> str:
-    spread, step = one.spread, one.step
-    words = f"spread ×{spread[0]:.2g}–{spread[1]:.2g}, G = 2 to 3 ×{step[0]:.2g}–{step[1]:.2g}"
-    listed = ", ".join(f"{name} {steps_words(span)}" for name, span in one.spans.items())
+    words = f"spread {one.spread.times('.2g')}, G = 2 to 3 {one.step.times('.2g')}"
+    listed = ", ".join(f"{name} {span}" for name, span in one.spans.items())
     return f"{weights} weights, {threshold:g}: {words}" + (f" ({listed})" if threshold == LISTED else "")
 
 
 def json_of(one: Comparison) -> dict[str, list[float | None]]:
-    """All ranges for JSON, which has no infinity."""
     ranges = {**one.spans, "spread": one.spread, "step": one.step}
-    return {name: [end if math.isfinite(end) else None for end in span] for name, span in ranges.items()}
+    return {name: span.as_json() for name, span in ranges.items()}

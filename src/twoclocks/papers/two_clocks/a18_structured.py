@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.papers.as_printed import STRUCTURED, printed_clocks, stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import interval_of, is_earlier, is_within
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.two_clocks.comparisons import agreed, earlier, largest_n
 
 PRESETS = ("p1-dit-row-latin", "p1-dit-latin", "p1-dit-sudoku")
 BOTH_AXES = ("latin", "sudoku", "latin_cyclic", "sudoku_cyclic")
@@ -49,7 +49,7 @@ class RowsFirst(Structured):
     def judge(self, records: Records) -> Judgement:
         there = self.chosen(records).where(rule__name=BOTH_AXES)
         there = there.those(lambda one: {"row", "column"} <= part_onsets(one).keys())
-        cases = {name: largest_n(some) for name in wanted_cases() if (some := case_runs(there, *name))}
+        cases = {name: some.of_largest_n() for name in wanted_cases() if (some := case_runs(there, *name))}
         if not cases:
             return not_run("p1-dit-latin and p1-dit-sudoku with valid rows and columns counted")
         answers = {case_words(*name): all_of([rows_first(one) for one in some]) for name, some in cases.items()}
@@ -75,12 +75,11 @@ class RowsAlone(Structured):
     grids: ClassVar[tuple[str, ...]] = ("structured",)
 
     def judge(self, records: Records) -> Judgement:
-        alone = self.chosen(records).where(rule__name="row_latin", encoding__name="scalar")
-        alone = largest_n(alone)
+        alone = self.chosen(records).where(rule__name="row_latin", encoding__name="scalar").of_largest_n()
         if not alone:
             return not_run("p1-dit-row-latin in the scalar encoding")
         onsets = {one.seed: printed_clocks(one, STRUCTURED).rule for one in alone}
-        answer = agreed(within(one.lower, one.upper, 0, SOON) for one in onsets.values())
+        answer = agreed(is_within(interval_of(one), 0, SOON) for one in onsets.values())
         words = ", ".join(f"seed {seed}: {one}" for seed, one in onsets.items())
         values = {f"seed {seed}": one.as_json() for seed, one in onsets.items()}
         return Judgement(verdict_of(answer, alone.seeds), f"τ_rule {words} (N {alone[0].n:,})", alone.seeds, values)
@@ -112,7 +111,7 @@ class OneHotLater(Structured):
         if not onsets:
             return not_run("p1-dit-latin or p1-dit-sudoku in both encodings, of which one comes to copy")
         answers = [
-            agreed(earlier(*both) for name, both in onsets.items() if name[0] == rule)
+            agreed(is_earlier(*both) for name, both in onsets.items() if name[0] == rule)
             for rule in ("latin", "sudoku")
             if rule not in missing
         ]
@@ -162,7 +161,7 @@ def part_onsets(record: Record) -> Mapping[str, Onset]:
 
 def rows_first(record: Record) -> Answer:
     onsets = part_onsets(record)
-    return earlier(onsets["row"], onsets["column"])
+    return is_earlier(onsets["row"], onsets["column"])
 
 
 def order_words(records: Records) -> str:

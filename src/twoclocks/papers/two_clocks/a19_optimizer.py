@@ -9,13 +9,14 @@ from typing import ClassVar
 from twoclocks.clocks.window import Clocks
 from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, interval_of, is_below, range_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.comparisons import Span, largest_n, quotient, range_of, smaller, steps_words
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUP = 6
 FEWEST = 3  # values of a sweep
-NO_WINDOW: Span = (0.0, 1.0)  # in τ_mem/τ_rule
+NEVER = Interval(math.inf, math.inf)
+NO_WINDOW = Interval(0.0, 1.0)  # in τ_mem/τ_rule
 
 
 class Sweep(Claim):
@@ -30,7 +31,7 @@ class Sweep(Claim):
         chosen = records.baseline(self.preset, (self.swept,), rule__group=GROUP)
         by_size = [chosen.where(data__n=n) for n in chosen.by("data.n")]
         swept = [some for some in by_size if len(some.by(self.swept)) >= FEWEST]
-        return largest_n(Records(one for some in swept for one in some)).by(self.swept)
+        return Records(one for some in swept for one in some).of_largest_n().by(self.swept)
 
 
 class FastestRate(Sweep):
@@ -48,8 +49,8 @@ class FastestRate(Sweep):
         spans = {rate: rule_span(some) for rate, some in groups.items()}
         answer = judge_rates(spans, baseline)
         seeds = min(some.seeds for some in groups.values())
-        words = ", ".join(f"{rate:g}: {steps_words(span)}" for rate, span in spans.items())
-        values = {"tau_rule": {f"{rate:g}": ends(span) for rate, span in spans.items()}}
+        words = ", ".join(f"{rate:g}: {span}" for rate, span in spans.items())
+        values = {"tau_rule": {f"{rate:g}": span.as_json() for rate, span in spans.items()}}
         return Judgement(verdict_of(answer, seeds), f"τ_rule by learning rate {words}", seeds, values)
 
 
@@ -101,60 +102,46 @@ class WideningDecay(Sweep):
             return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} weight decays, of which one is 0")
         spans = {decay: window_span(some) for decay, some in groups.items()}
         seeds = min(some.seeds for some in groups.values())
-        words = ", ".join(f"{decay:g}: {ratio_words(span)}" for decay, span in spans.items())
-        values = {"window": {f"{decay:g}": ends(span) for decay, span in spans.items()}}
+        words = ", ".join(f"{decay:g}: {span:.2g}" for decay, span in spans.items())
+        values = {"window": {f"{decay:g}": span.as_json() for decay, span in spans.items()}}
         answer = has_interior_maximum([*spans.values()])
         return Judgement(verdict_of(answer, seeds), f"τ_mem/τ_rule by weight decay {words}", seeds, values)
 
 
-def rule_span(found: Records) -> Span:
+def rule_span(found: Records) -> Interval:
     """The range of τ_rule over seeds; a rule that is not learned before copying begins never is (P1 C.7).
 
     A run that diverged has not learned it either: no model is left that could have.
     """
-    spans = [(math.inf, math.inf) if diverged(one) else one_rule(printed_clocks(one)) for one in found]
-    return min(low for low, _ in spans), max(high for _, high in spans)
+    return range_of(NEVER if diverged(one) else one_rule(printed_clocks(one)) for one in found)
 
 
-def judge_rates(spans: Mapping[float, Span], baseline: tuple[float, ...]) -> Answer:
+def judge_rates(spans: Mapping[float, Interval], baseline: tuple[float, ...]) -> Answer:
     """Whether one of the baseline's rates is earlier than every other rate."""
     others = [span for rate, span in spans.items() if rate not in baseline]
-    found = [all_of([smaller(spans[rate], span) for span in others]) for rate in baseline if rate in spans]
+    found = [all_of([is_below(spans[rate], span) for span in others]) for rate in baseline if rate in spans]
     return "yes" if "yes" in found else "no" if set(found) == {"no"} else "undecided"
 
 
-def one_rule(clocks: Clocks) -> Span:
-    return (math.inf, math.inf) if clocks.verdict == "empty" else range_of([clocks.rule])
+def one_rule(clocks: Clocks) -> Interval:
+    return NEVER if clocks.verdict == "empty" else interval_of(clocks.rule)
 
 
-def window_span(found: Records) -> Span:
+def window_span(found: Records) -> Interval:
     """The range of τ_mem/τ_rule over seeds, without an end where copying was not seen; at most 1: no window."""
-    spans = [NO_WINDOW if diverged(one) else one_window(printed_clocks(one)) for one in found]
-    return min((low for low, _ in spans), default=0.0), max((high for _, high in spans), default=math.inf)
+    return range_of(NO_WINDOW if diverged(one) else one_window(printed_clocks(one)) for one in found)
 
 
-def one_window(clocks: Clocks) -> Span:
-    rule, memory = clocks.rule, clocks.memory
-    if not rule.seen or clocks.verdict == "empty":
+def one_window(clocks: Clocks) -> Interval:
+    if not clocks.rule.seen or clocks.verdict == "empty":
         return NO_WINDOW
-    return quotient((memory.lower, memory.upper), (rule.lower, rule.upper))
+    return interval_of(clocks.memory) / interval_of(clocks.rule)
 
 
-def has_interior_maximum(spans: list[Span]) -> Answer:
+def has_interior_maximum(spans: list[Interval]) -> Answer:
     """Whether a value inside is larger than those at both ends; no where an end is larger than all inside."""
     first, *inside, last = spans
-    if any(smaller(first, one) == smaller(last, one) == "yes" for one in inside):
+    if any(is_below(first, one) == is_below(last, one) == "yes" for one in inside):
         return "yes"
-    ends_above = [all(smaller(one, end) == "yes" for one in inside) for end in (first, last)]
+    ends_above = [all(is_below(one, end) == "yes" for one in inside) for end in (first, last)]
     return "no" if any(ends_above) else "undecided"
-
-
-def ends(span: Span) -> list[float | None]:
-    return [end if math.isfinite(end) else None for end in span]
-
-
-def ratio_words(span: Span) -> str:
-    low, high = span
-    if not math.isfinite(high):
-        return f"at least {low:.2g}"
-    return f"{low:.2g}–{high:.2g}" if high > low else f"{low:.2g}"

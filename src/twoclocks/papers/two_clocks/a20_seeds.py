@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, ENOUGH_SEEDS, Answer, Claim, Judgement, all_of, not_run, verdict_of, within
-from twoclocks.papers.intervals import Interval, interval_of, spread_of
+from twoclocks.papers.claim import CLAIMS, ENOUGH_SEEDS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.intervals import Interval, interval_of, is_within, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Clock,
@@ -53,10 +53,10 @@ class AgreementOfSeeds(Claim):
                 if repeated < ENOUGH_SEEDS or spread is None:
                     continue
                 frontier = at_frontier(point, clocks["τ_mem"])
-                words.append(f"{name} at {point}: {spread.times} of {repeated}{' (frontier)' if frontier else ''}")
+                words.append(f"{name} at {point}: {spread.times()} of {repeated}{' (frontier)' if frontier else ''}")
                 values[f"{name}, {point}"] = {"spread": spread.as_json(), "seeds": repeated, "frontier": frontier}
                 if not frontier:
-                    said.append(within(spread.low, spread.high, 0, FACTOR))
+                    said.append(is_within(spread, 0, FACTOR))
                     used.append(repeated)
             answers.append(all_of(said))  # undecided where a clock was not repeated away from the frontier
         if not words:

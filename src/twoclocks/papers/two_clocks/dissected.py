@@ -13,7 +13,6 @@ import numpy.typing as npt
 from twoclocks.clocks.window import Clocks
 from twoclocks.dissection.view import Info
 from twoclocks.papers.as_printed import printed_clocks
-from twoclocks.papers.families import family
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.runs import DIT
@@ -83,7 +82,7 @@ def dissected(records: Records, group: int = GROUP, weights: bool = True) -> Rec
     kept = records.where(preset=DIT, rule__name="parity", rule__group=group)
     kept = kept.those(lambda one: bool(one.value("evaluation.keep_samples")))
     kept = kept.those(lambda one: bool(one.value("evaluation.keep_weights"))) if weights else kept
-    by_size = [family(runs, ()) for runs in kept.by("data.n").values()]
+    by_size = [runs.family(()) for runs in kept.by("data.n").values()]
     return max(by_size, key=lambda runs: (any(map(copies, runs)), runs[0].n), default=Records([]))
 
 

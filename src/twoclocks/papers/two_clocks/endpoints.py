@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from twoclocks.analysis.groups import grouped
 from twoclocks.core.errors import UserError
 from twoclocks.core.theme import light
 from twoclocks.evaluation import PartAccuracy, PartMemorization, SampleAccuracy, SampleMemorization
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.curves import MODELS, seeds_words
-from twoclocks.papers.two_clocks.panels import explain, proportion_axis
+from twoclocks.papers.two_clocks.panels import explain, name_panel, proportion_axis
 from twoclocks.report.drawings.parts import SMALL
 
 LEGEND = {**SMALL, "handlelength": 2.8}  # long enough to tell dashes apart
 Level = Literal["sample", "group"]
+K = TypeVar("K", bound=Hashable)
 COLUMNS: dict[Level, tuple[str, str]] = {
     "sample": (SampleAccuracy.name, SampleMemorization.name),
     "group": (PartAccuracy.column("group"), PartMemorization.column("group")),
@@ -43,6 +45,30 @@ class Endpoint:
     @property
     def model(self) -> str:
         return MODELS.get(self.preset, self.preset)
+
+
+@dataclass(frozen=True)
+class Column:
+    """The runs of one column of panels, which has one network and one N, for whole samples and for groups."""
+
+    samples: tuple[Endpoint, ...]  # one at least
+    groups: tuple[Endpoint, ...]  # empty where no run counted groups
+
+    @property
+    def first(self) -> Endpoint:
+        return self.samples[0]
+
+    def of(self, level: Level) -> tuple[Endpoint, ...]:
+        return self.samples if level == "sample" else self.groups
+
+
+def columns_by(records: Records, key: Callable[[Endpoint], K]) -> dict[K, Column]:
+    """One column per network, or per N, from the last evaluations of runs that were not made for τ_rule alone."""
+    whole = records.those(lambda one: one.run.settings.clocks.stop != "rule")
+    samples, groups = (
+        grouped([end for one in whole if (end := endpoint(one, level)) is not None], key) for level in COLUMNS
+    )
+    return {value: Column(tuple(ends), tuple(groups.get(value, ()))) for value, ends in samples.items()}
 
 
 def endpoint(record: Record, level: Level) -> Endpoint | None:
@@ -78,6 +104,16 @@ def stored_chances(record: Record, column: str) -> tuple[float, float]:
         math.nan if found.chance_rule is None else found.chance_rule,
         math.nan if found.chance_cube is None else found.chance_cube,
     )
+
+
+def draw_columns(axes: Any, columns: Sequence[Column], letters: Mapping[Level, str], networks: bool = False) -> None:
+    """All columns side by side, one row per level; ``networks``: titles name them."""
+    places = sorted({one.group for column in columns for one in column.samples})
+    for row, (level, letter) in zip(axes, letters.items(), strict=True):
+        for number, (axis, column) in enumerate(zip(row, columns, strict=True)):
+            draw_endpoints(axis, column.of(level), level, places, labelled=not number)
+            network = f"{column.first.model}, " if networks else ""
+            name_panel(axis, "" if number else letter, f"{network}{level}s, N = {column.first.n:,}")
 
 
 def draw_endpoints(axis: Any, ends: Sequence[Endpoint], level: Level, places: Sequence[int], labelled: bool) -> None:
@@ -132,9 +168,3 @@ def ended_words(ends: Sequence[Endpoint]) -> str:
     steps = f"step {low:,}" if low == high else f"steps {low:,} to {high:,}"
     soon = ", soon after τ_mem" if all(one.stop == "memory" for one in ends) else ""
     return f"{steps}{soon}, {seeds_words(ends)}"
-
-
-def endpoints(records: Records, level: Level) -> tuple[Endpoint, ...]:
-    """The last evaluations of runs that were not made for τ_rule alone."""
-    whole = records.those(lambda one: one.run.settings.clocks.stop != "rule")
-    return tuple(end for one in whole if (end := endpoint(one, level)) is not None)

@@ -14,12 +14,11 @@ from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import MODELS, plain_records, shown_size, some_curves
 from twoclocks.papers.two_clocks.endpoints import (
     LEGEND,
-    Endpoint,
-    Level,
-    draw_endpoints,
+    Column,
+    columns_by,
+    draw_columns,
     ended_words,
     endpoint_words,
-    endpoints,
 )
 from twoclocks.papers.two_clocks.panels import name_panel, styled
 from twoclocks.rules.parity import Parity
@@ -37,13 +36,7 @@ class GroupsInfo:
 
     sample: npt.NDArray[np.int64]  # (36,): obeys the rule of panel A
     broken: npt.NDArray[np.int64]  # the same with one bit flipped
-    n: int
-    presets: tuple[str, ...]
-    samples: tuple[Endpoint, ...]
-    groups: tuple[Endpoint, ...]  # empty where no run counted groups
-
-    def of(self, level: Level, preset: str) -> list[Endpoint]:
-        return [one for one in (self.samples if level == "sample" else self.groups) if one.preset == preset]
+    columns: tuple[Column, ...]  # one per network, all of one N
 
 
 @FIGURES.register("fig1")
@@ -61,16 +54,14 @@ class Groups(PaperFigure[GroupsInfo]):
 
     def data(self, records: Records) -> GroupsInfo:
         n = shown_size(some_curves(records, *DITS, clock="memory"))
-        chosen = plain_records(records, *DITS).where(data__n=n)
-        samples, groups = endpoints(chosen, "sample"), endpoints(chosen, "group")
+        found = columns_by(plain_records(records, *DITS).where(data__n=n), lambda one: one.preset)
         sample = SHOWN.sample(1, seed=0)[0].numpy().reshape(-1)
         broken = sample.copy()
         broken[14] = 1 - broken[14]
-        presets = tuple(preset for preset in DITS if any(one.preset == preset for one in samples))
-        return GroupsInfo(sample, broken, n, presets, samples, groups)
+        return GroupsInfo(sample, broken, tuple(found[preset] for preset in DITS if preset in found))
 
     def draw(self, info: GroupsInfo) -> Figure:
-        count = len(info.presets)
+        count = len(info.columns)
         with styled(3.0 + 3.1 * max(count, 2), 6.2) as figure:
             parts = figure.add_gridspec(1, 2, width_ratios=[2.4, 3.0 * max(count, 2)])
             pictures: Any = parts[0].subgridspec(2, 1).subplots()
@@ -78,26 +69,23 @@ class Groups(PaperFigure[GroupsInfo]):
             name_panel(pictures[0], "A", "valid: every group of\nsix (row) has even parity")
             draw_bits(pictures[1], info.broken, 2)
             name_panel(pictures[1], "", "one bit flipped: the group and\nthe sample break the rule")
-            places = sorted({one.group for one in info.samples})
             axes: Any = parts[1].subgridspec(2, count).subplots(squeeze=False)
-            levels: tuple[tuple[str, Level], ...] = (("B", "sample"), ("C", "group"))
-            for row, (letter, level) in zip(axes, levels, strict=True):
-                for column, (axis, preset) in enumerate(zip(row, info.presets, strict=True)):
-                    draw_endpoints(axis, info.of(level, preset), level, places, labelled=not column)
-                    name_panel(axis, "" if column else letter, f"{MODELS[preset]}, {level}s, N = {info.n:,}")
+            draw_columns(axes, info.columns, {"sample": "B", "group": "C"}, networks=True)
             figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower right", ncols=3, **LEGEND)
             return figure
 
     def caption(self, info: GroupsInfo) -> str:
-        words = [f"{MODELS[preset]}: {endpoint_words(info.of('sample', preset))}" for preset in info.presets]
-        missing = [MODELS[preset] for preset in DITS if preset not in info.presets]
+        words = [f"{column.first.model}: {endpoint_words(column.samples)}" for column in info.columns]
+        there = {column.first.preset for column in info.columns}
+        missing = [MODELS[preset] for preset in DITS if preset not in there]
+        ends = [one for column in info.columns for one in column.samples]
         return (
             "Rule accuracy (pale) and memorization (dark) at the last evaluation over the group size. "
-            f"Valid / copied samples by G at N = {info.n:,} ({ended_words(info.samples)}): {'; '.join(words)}. Paper "
+            f"Valid / copied samples by G at N = {ends[0].n:,} ({ended_words(ends)}): {'; '.join(words)}. Paper "
             "(N = 4,096, about 500,000 steps): near 100% valid for small G, at chance plus copies from G = 9 on. "
             "Uniform bits are valid with chance 2^(−36/G)."
             + (f" Not run yet: {', '.join(missing)}." if missing else "")
-            + ("" if info.groups else " These runs did not count groups (C).")
+            + ("" if any(column.groups for column in info.columns) else " These runs did not count groups (C).")
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,14 +11,13 @@ from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import MODELS, plain_records, some_curves
 from twoclocks.papers.two_clocks.endpoints import (
     LEGEND,
-    Endpoint,
-    Level,
-    draw_endpoints,
+    Column,
+    columns_by,
+    draw_columns,
     ended_words,
     endpoint_words,
-    endpoints,
 )
-from twoclocks.papers.two_clocks.panels import name_panel, styled
+from twoclocks.papers.two_clocks.panels import styled
 from twoclocks.papers.two_clocks.runs import DIT
 
 if TYPE_CHECKING:
@@ -30,12 +30,7 @@ MOST_SIZES = 6  # numbers of samples that have a column
 class SizesInfo:
     """The data of the figure."""
 
-    sizes: tuple[int, ...]
-    samples: tuple[Endpoint, ...]
-    groups: tuple[Endpoint, ...]
-
-    def of(self, level: Level, n: int) -> list[Endpoint]:
-        return [one for one in (self.samples if level == "sample" else self.groups) if one.n == n]
+    columns: tuple[Column, ...]  # one per N
 
 
 @FIGURES.register("fig7")
@@ -53,34 +48,28 @@ class Sizes(PaperFigure[SizesInfo]):
 
     def data(self, records: Records) -> SizesInfo:
         some_curves(records, DIT, clock="memory")  # or an error
-        chosen = plain_records(records, DIT)
-        samples, groups = endpoints(chosen, "sample"), endpoints(chosen, "group")
-        return SizesInfo(shown_sizes(samples), samples, groups)
+        return SizesInfo(shown_sizes(columns_by(plain_records(records, DIT), lambda one: one.n)))
 
     def draw(self, info: SizesInfo) -> Figure:
-        with styled(1.0 + 2.7 * max(len(info.sizes), 2), 5.6) as figure:
-            places = sorted({one.group for one in info.samples})
-            axes = figure.subplots(2, len(info.sizes), squeeze=False)
-            levels: tuple[tuple[str, Level], ...] = (("A", "group"), ("B", "sample"))
-            for row, (letter, level) in zip(axes, levels, strict=True):
-                for column, (axis, n) in enumerate(zip(row, info.sizes, strict=True)):
-                    draw_endpoints(axis, info.of(level, n), level, places, labelled=not column)
-                    name_panel(axis, "" if column else letter, f"{level}s, N = {n:,}")
+        with styled(1.0 + 2.7 * max(len(info.columns), 2), 5.6) as figure:
+            axes = figure.subplots(2, len(info.columns), squeeze=False)
+            draw_columns(axes, info.columns, {"group": "A", "sample": "B"})
             figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, **LEGEND)
             return figure
 
     def caption(self, info: SizesInfo) -> str:
-        by_size = [(n, info.of("sample", n)) for n in info.sizes]
+        by_size = [(column.first.n, column.samples) for column in info.columns]
         words = [f"N = {n:,} ({ended_words(ends)}): {endpoint_words(ends)}" for n, ends in by_size]
         return (
             f"Accuracy (pale) and memorization (dark) of {MODELS[DIT]} at the last evaluation, over the group size. "
             f"Valid / copied samples by G: {'; '.join(words)}. Paper: more training samples, less memorization; "
             "samples of the rule itself are copies with chance N / 2^(36−36/G)."
-            + ("" if info.groups else " These runs did not count groups (A).")
+            + ("" if any(column.groups for column in info.columns) else " These runs did not count groups (A).")
         )
 
 
-def shown_sizes(ends: tuple[Endpoint, ...]) -> tuple[int, ...]:
-    """The numbers of samples that have a column: those with the most group sizes, then the largest."""
-    groups = {n: len({one.group for one in ends if one.n == n}) for n in {one.n for one in ends}}
-    return tuple(sorted(sorted(groups, key=lambda n: (-groups[n], -n))[:MOST_SIZES]))
+def shown_sizes(found: Mapping[int, Column]) -> tuple[Column, ...]:
+    """The numbers of samples that have a column: those with the most group sizes, then the largest; in order of N."""
+    groups = {n: len({one.group for one in column.samples}) for n, column in found.items()}
+    shown = sorted(groups, key=lambda n: (-groups[n], -n))[:MOST_SIZES]
+    return tuple(found[n] for n in sorted(shown))

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from twoclocks.core.theme import light
 from twoclocks.papers.drawing import letter, log_steps, styled
-from twoclocks.papers.families import family, fixed_settings
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.times import UNREACHED, Times, draw_times, rule_and_memory, seeds_words
@@ -59,11 +58,10 @@ class CountingClocks(PaperFigure[CountingInfo]):
 
     def data(self, records: Records) -> CountingInfo:
         plain = records.where(preset=DIT, rule__name=tuple(VARIED)).those(is_plain)
-        counted = family(plain.those(lambda one: one.value("rule.name") != "parity"), ("rule.",))
+        counted = plain.those(lambda one: one.value("rule.name") != "parity").family(("rule.",))
         if not counted:
             raise MissingRunsError("no run of DiT-mini on a counting rule is there; make the runs of grid 'counting'")
-        alike = fixed_settings(counted[0], ("rule.",))
-        same = plain.those(lambda one: fixed_settings(one, ("rule.",)) == alike)
+        same = plain.alike(counted[0].settings, ("rule.",))
         found = {
             (name, value_words(varied, value)): runs
             for name, varied in VARIED.items()

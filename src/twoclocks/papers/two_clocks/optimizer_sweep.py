@@ -9,7 +9,6 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
 from twoclocks.evaluation import SampleAccuracy, SampleMemorization
 from twoclocks.papers.drawing import log_steps, styled
-from twoclocks.papers.families import family
 from twoclocks.papers.figure import MissingRunsError, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.times import UNREACHED, Times, draw_times, rule_and_memory, seeds_words
@@ -65,7 +64,7 @@ class OptimizerSweep(PaperFigure[SweepInfo]):
 
     def data(self, records: Records) -> SweepInfo:
         runs = records.where(preset=self.preset, rule__name="parity", rule__group=GROUP)
-        chosen = family(runs, (self.varied, OPTIMIZER))
+        chosen = runs.family((self.varied, OPTIMIZER))
         values = []
         for value, ones in chosen.by(self.varied).items():
             columns = [one.run.metrics() for one in ones]

@@ -12,7 +12,7 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.claim import ENOUGH_SEEDS, Judgement
-from twoclocks.papers.intervals import Interval, median_of
+from twoclocks.papers.intervals import Interval, interval_of, median_of
 from twoclocks.papers.records import Record, Records
 
 K = TypeVar("K")
@@ -64,12 +64,12 @@ class Point:
     @property
     def rule(self) -> Interval:
         """The median τ_rule over seeds."""
-        return median_of([one.rule for one in informative(self.readings, rule_onset)])
+        return median_of([interval_of(one.rule) for one in informative(self.readings, rule_onset)])
 
     @property
     def memory(self) -> Interval:
         """The median τ_mem over seeds."""
-        return median_of([one.memory for one in informative(self.readings, memory_onset)])
+        return median_of([interval_of(one.memory) for one in informative(self.readings, memory_onset)])
 
     @property
     def verdicts(self) -> set[str]:

@@ -179,46 +179,43 @@ def network_sizes(scale: Scale) -> Iterator[Cell]:
                 yield scale.cell(f"p1-gpt-{size}", point, gpt)
 
 
+STRUCTURED_SHARED = {"training.steps": 40_000, **evaluated(60, 100)}
+
+
 @grid("structured", 11, "rows and columns of Latin squares and Sudoku, in two encodings")
 def structured(scale: Scale) -> Iterator[Cell]:
-    shared = {"training.steps": 40_000, **evaluated(60, 100)}
     for rule in ("row-latin", "latin", "sudoku"):
-        for encoding in ("scalar", "one_hot"):
-            for seed in scale.seeds(3):
-                for n in scale.sizes((4096,)):
-                    point = {"data.n": n, "encoding": encoding, "training.seed": seed}
-                    yield scale.cell(f"p1-dit-{rule}", point, shared)
+        yield from in_two_encodings(scale, f"p1-dit-{rule}", 4096, STRUCTURED_SHARED)
 
 
 @grid("structured-cyclic", 11, "the same, drawn as P1 does: permutations of the cyclic square")
 def structured_cyclic(scale: Scale) -> Iterator[Cell]:
-    shared = {"training.steps": 40_000, **evaluated(60, 100)}
     rules = {"latin": {"name": "latin_cyclic", "side": 6}, "sudoku": {"name": "sudoku_cyclic"}}
     for preset, rule in rules.items():
-        for encoding in ("scalar", "one_hot"):
-            for seed in scale.seeds(3):
-                for n in scale.sizes((4096,)):
-                    point = {"rule": rule, "data.n": n, "encoding": encoding, "training.seed": seed}
-                    yield scale.cell(f"p1-dit-{preset}", point, shared)
+        yield from in_two_encodings(scale, f"p1-dit-{preset}", 4096, STRUCTURED_SHARED, rule=rule)
 
 
 @grid("structured-transposed", 11, "Latin squares and Sudoku of both samplers, every training sample transposed")
 def structured_transposed(scale: Scale) -> Iterator[Cell]:
     for cell in (*structured(scale), *structured_cyclic(scale)):
         if cell.settings.name != "p1-dit-row-latin":  # rows alone, transposed, are another rule
-            shared = {"training.steps": 40_000, **evaluated(60, 100)}
-            yield scale.cell(cell.settings.name, {**cell.point, "data.transposed": True}, shared)
+            yield scale.cell(cell.settings.name, {**cell.point, "data.transposed": True}, STRUCTURED_SHARED)
 
 
 @grid("structured-memory", 11, "τ_mem of Latin squares and Sudoku in two encodings, at an N where it is soon")
 def structured_memory(scale: Scale) -> Iterator[Cell]:
     shared = {"training.steps": 40_000, **evaluated(60, 300), **AT_MEMORY}
     for rule in ("latin", "sudoku"):
-        for encoding in ("scalar", "one_hot"):
-            for seed in scale.seeds(3):
-                for n in scale.sizes((128,)):
-                    point = {"data.n": n, "encoding": encoding, "training.seed": seed}
-                    yield scale.cell(f"p1-dit-{rule}", point, shared)
+        yield from in_two_encodings(scale, f"p1-dit-{rule}", 128, shared)
+
+
+def in_two_encodings(scale: Scale, preset: str, n: int, shared: Mapping[str, Any], **change: Any) -> Iterator[Cell]:
+    """Three seeds of a preset at one N, in each encoding of symbols."""
+    for encoding in ("scalar", "one_hot"):
+        for seed in scale.seeds(3):
+            for size in scale.sizes((n,)):
+                point = {**change, "data.n": size, "encoding": encoding, "training.seed": seed}
+                yield scale.cell(preset, point, shared)
 
 
 @grid("frontier", 12, "seeds of both networks where the rule is learned just before τ_mem, or not")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from twoclocks.core.theme import light
-from twoclocks.papers.families import family
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.records import Records
 
@@ -17,7 +16,7 @@ COLOURS = {"p1-dit-row-latin": light("new"), "p1-dit-latin": light("rule"), "p1-
 def structured(records: Records) -> dict[tuple[str, str], Records]:
     """The runs of each encoding and preset, without those of other samplers or transposed data."""
     plain = records.those(lambda one: RULES.get(one.preset) == one.value("rule.name"))
-    chosen = family(plain, ("rule.", "encoding."))
+    chosen = plain.family(("rule.", "encoding."))
     found = {
         (encoding, preset): chosen.where(preset=preset, encoding__name=encoding)
         for encoding in ENCODINGS
