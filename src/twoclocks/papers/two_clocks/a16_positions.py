@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.positions import PositionsInfo
-from twoclocks.papers.claim import CLAIMS, Answer
+from twoclocks.papers.claim import CLAIMS, Answer, all_of
 from twoclocks.papers.intervals import is_earlier
 from twoclocks.papers.records import Record
 from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
@@ -34,24 +34,34 @@ class Order(Finding):
     first_split: Onset | None  # when training and held-out loss first split at any position; None: at none
     late: Places  # where a perfect memory is better than the rule
     early: Places  # where it is not
-    split: Places  # positions that are split when copying begins
+    splits: tuple[Onset, ...]  # when training and held-out loss split, at every position
+    begun: float  # the step at which copying has begun
 
     def answers(self) -> dict[str, Answer]:
-        missed, wrong = (np.setdiff1d(self.late, self.split), np.intersect1d(self.early, self.split))
         ends: Answer = "undecided" if self.first_split is None else is_earlier(self.last_end, self.first_split)
+        late, early = ([self.has_split(k) for k in places] for places in (self.late, self.early))
         return {
             "last bits of groups first": ends,
-            "all late positions split": "yes" if not len(missed) else "no",
-            "no early position splits": "yes" if not len(wrong) else "no",
+            "all late positions split": all_of(late),
+            "no early position splits": "no" if "yes" in early else "undecided" if "undecided" in early else "yes",
         }
 
+    def has_split(self, position: int) -> Answer:
+        """Whether a position has split when copying begins; undecided where the noise of its losses allows both."""
+        found = self.splits[position]
+        return "yes" if found.upper <= self.begun else "no" if found.lower >= self.begun else "undecided"
+
+    def count(self, places: Places) -> str:
+        """Such as ``13 (2 undecided) of 15``."""
+        found = [self.has_split(k) for k in places]
+        unclear = f" ({found.count('undecided')} undecided)" if "undecided" in found else ""
+        return f"{found.count('yes')}{unclear} of {len(places)}"
+
     def words(self) -> str:
-        wrong = np.intersect1d(self.early, self.split)
         return (
             f"last bits learned {self.last_end}, first split {self.first_split or 'none'}; split at τ_mem: "
-            f"{len(np.intersect1d(self.late, self.split))} of the {len(self.late)} positions where memory is worth "
-            f"{WORTH:g} nats (from position {self.late.min(initial=10**9) + 1} on), {len(wrong)} of the "
-            f"{len(self.early)} where it is worth nothing"
+            f"{self.count(self.late)} positions where memory is worth {WORTH:g} nats (from position "
+            f"{self.late.min(initial=10**9) + 1} on), {self.count(self.early)} where it is worth nothing"
         )
 
 
@@ -68,7 +78,8 @@ class LastBitsFirst(RunByRun):
     criterion: ClassVar[str] = (
         "all last bits of groups are half learned before any other position splits; when copying begins, every other "
         "position has split at which a perfect memory of the same training set is better than the rule by 0.05 nats, "
-        "and none at which it is better by less than a quarter of that"
+        "and none at which it is better by less than a quarter of that; undecided where the noise of a position's "
+        "losses allows both"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig4", "fig20")
     grids: ClassVar[tuple[str, ...]] = ("dissection-gpt",)
@@ -91,12 +102,12 @@ def order_of(record: Record) -> Order | None:
     free = np.setdiff1d(np.arange(len(worth)), info.determined)
     if not ends or not np.isfinite(worth).all() or not (worth[free] > WORTH).any():
         return None
-    splits = {int(k): info.memory_onsets[k] for k in free if info.memory_onsets[k].seen}
-    begun = info.clocks.memory.upper
+    splits = [info.memory_onsets[k] for k in free if info.memory_onsets[k].seen]
     return Order(
         last_end=max(ends, key=lambda one: (one.upper, one.lower)),
-        first_split=min(splits.values(), key=lambda one: (one.upper, one.lower), default=None),
+        first_split=min(splits, key=lambda one: (one.upper, one.lower), default=None),
         late=free[worth[free] > WORTH],
         early=free[worth[free] < WORTHLESS],
-        split=np.array([k for k, one in splits.items() if one.upper <= begun], dtype=np.intp),
+        splits=info.memory_onsets,
+        begun=info.clocks.memory.upper,
     )
