@@ -71,12 +71,13 @@ def campaign(place: Reproduction, executor: Executor, arguments: argparse.Namesp
     if not arguments.minutes > 0:
         raise SettingError("--minutes", arguments.minutes, "use a number above 0")
     waiting, end = waiting_cells(place), time.monotonic() + 60 * arguments.minutes
+    if not arguments.json:
+        whole = minutes(sum(expected_seconds(cell.settings) for _, cell in waiting))
+        show_lines(f"{len(waiting):,} runs are waiting, about {whole} minutes")
     if arguments.plan:
         lines = [{"line": str(grid.line), "grid": grid.name, **described(cell)} for grid, cell in waiting]
         return show(lines, arguments.json)
     failed = 0
-    if not arguments.json:
-        show_lines(f"{len(waiting):,} runs are waiting")
     for chosen in rounds(place, 60 * arguments.minutes, executor.workers or executor.cells_per_gpu):
         check_device(chosen, place.scale)
         needed = minutes(sum(expected_seconds(cell.settings) for cell in chosen))

@@ -35,7 +35,7 @@ class CubeRuleMemory(Claim):
         "fall, a run that ended before 50% copies is undecided"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig2",)
-    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "half-copies", "dit-law")
+    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "half-copies", "dit-law", "dit-law-seeds")
 
     def judge(self, records: Records) -> Judgement:
         found = points_to_memory(records.baseline(DIT).where(rule__group=GROUP))

@@ -32,7 +32,7 @@ class EarlierWithCapacity(Claim):
         "same data, same precision: the median over seeds of nano is later than that of mini, and mini's later than "
         "B's, for τ_rule and for τ_mem; a pair of which neither was reached says nothing"
     )
-    grids: ClassVar[tuple[str, ...]] = ("network-sizes",)
+    grids: ClassVar[tuple[str, ...]] = ("network-sizes", "network-sizes-seeds")
     family: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:

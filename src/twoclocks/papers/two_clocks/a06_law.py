@@ -68,7 +68,7 @@ class DiTLaw(MemorizationLaw):
 
     id: ClassVar[str] = "A6"
     paper: ClassVar[str] = "DiT-mini, G = 3: τ_mem = 36.2·N^1.15"
-    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law")
+    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law", "dit-law-seeds")
     preset: ClassVar[str] = DIT
 
 

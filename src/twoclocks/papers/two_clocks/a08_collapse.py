@@ -75,7 +75,7 @@ class DiTCollapse(CollapseOverN):
 
     paper: ClassVar[str] = "DiT-mini: trajectories across N collapse onto a common curve"
     figures: ClassVar[tuple[str, ...]] = ("fig2", "fig8")
-    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law")
+    grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "dit-law", "dit-law-seeds")
     preset: ClassVar[str] = DIT
 
 

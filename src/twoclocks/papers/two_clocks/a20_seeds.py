@@ -71,7 +71,7 @@ class DiTSeeds(AgreementOfSeeds):
     """DiT-mini."""
 
     paper: ClassVar[str] = "DiT-mini: repeated runs have consistent trajectories"
-    grids: ClassVar[tuple[str, ...]] = ("dit-rule", "dit-law")
+    grids: ClassVar[tuple[str, ...]] = ("dit-rule", "dit-law", "dit-law-seeds")
     preset: ClassVar[str] = DIT
 
 

@@ -21,6 +21,11 @@ def evaluated(count: int, first: int) -> dict[str, Any]:
     return {"evaluation.evaluations": count, "evaluation.first": first, **NOTHING_KEPT}
 
 
+def until_copying(n: int) -> dict[str, Any]:
+    """A run of a DiT on n samples that ends when copying has begun, or well after P1 saw it begin."""
+    return {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
+
+
 GPT_SHARED = {"training.steps": 60_000, **evaluated(90, 100), **AT_MEMORY}
 
 
@@ -107,9 +112,8 @@ def dit_rule(scale: Scale) -> Iterator[Cell]:
 @grid("dit-groups", 8, "both clocks of DiT-mini over group size and N")
 def dit_groups(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((256, 512, 1024)):
-        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
         for group in scale.thinned(GROUPS):
-            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, shared)
+            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, until_copying(n))
 
 
 @grid("half-copies", 9, "how fast copies rise from a tenth to a half, for DiT-mini and GPT-mini on the same data")
@@ -124,26 +128,30 @@ def half_copies(scale: Scale) -> Iterator[Cell]:
 @grid("recombination", 8, "group sizes and N at which a training set holds a part of the valid groups only")
 def recombination(scale: Scale) -> Iterator[Cell]:
     for group, n in ((9, 64), (12, 256), (18, 256)):
-        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
         for size in scale.sizes((n,)):
             for seed in scale.seeds(3):
-                yield scale.cell(DIT, {"rule.group": group, "data.n": size, "training.seed": seed}, shared)
+                point = {"rule.group": group, "data.n": size, "training.seed": seed}
+                yield scale.cell(DIT, point, until_copying(n))
 
 
 @grid("dit-groups-small", 8, "τ_mem of DiT-mini by group size at a fourth N, without which no law can be fitted")
 def dit_groups_small(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((128,)):
-        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
         for group in scale.thinned(GROUPS):
-            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, shared)
+            yield scale.cell(DIT, {"rule.group": group, "data.n": n}, until_copying(n))
+
+
+def law_run(scale: Scale, n: int, seed: int) -> Cell:
+    """A run of the law of τ_mem; at the baseline's N it goes on until half of the samples are copies."""
+    half = {"clocks.memory_threshold": 0.5} if n >= 4096 else {}
+    return scale.cell(DIT, {"data.n": n, "training.seed": seed}, {**until_copying(n), **half})
 
 
 @grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
 def dit_law(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):
-        shared = {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY}
         for seed in scale.seeds(3 if n <= 1024 else 2 if n < 4096 else 1):
-            yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
+            yield law_run(scale, n, seed)
 
 
 KEPT = {"evaluation.evaluations": 60, "evaluation.first": 30, "evaluation.keep_weights": 60}
@@ -167,16 +175,20 @@ def dissection(scale: Scale) -> Iterator[Cell]:
             yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
 
 
-@grid("network-sizes", 10, "both clocks of the smallest and largest networks")
-def network_sizes(scale: Scale) -> Iterator[Cell]:
+def networks_of_all_sizes(scale: Scale, seed: int) -> Iterator[Cell]:
     for size in ("nano", "mini", "b"):
         for n in scale.sizes((256, 512)):
             for group in scale.thinned((2, 3)):
-                point = {"rule.group": group, "data.n": n}
+                point = {"rule.group": group, "data.n": n, "training.seed": seed}
                 dit = {"training.steps": 300 * n, **evaluated(60, 300), **AT_MEMORY}
                 gpt = {"training.steps": 30_000, **evaluated(80, 30), **AT_MEMORY}
                 yield scale.cell(f"p1-dit-{size}", point, dit)
                 yield scale.cell(f"p1-gpt-{size}", point, gpt)
+
+
+@grid("network-sizes", 10, "both clocks of the smallest and largest networks")
+def network_sizes(scale: Scale) -> Iterator[Cell]:
+    yield from networks_of_all_sizes(scale, seed=0)
 
 
 STRUCTURED_SHARED = {"training.steps": 40_000, **evaluated(60, 100)}
@@ -224,7 +236,7 @@ def frontier(scale: Scale) -> Iterator[Cell]:
         for group in scale.thinned((4, 6)):
             for seed in scale.seeds(3):
                 point = {"rule.group": group, "data.n": n, "training.seed": seed}
-                yield scale.cell(DIT, point, {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY})
+                yield scale.cell(DIT, point, until_copying(n))
                 yield scale.cell(GPT, point, {"training.steps": 60_000, **evaluated(90, 30), **AT_MEMORY})
 
 
@@ -262,43 +274,3 @@ def dit_optimizer(scale: Scale) -> Iterator[Cell]:
         for decay in scale.thinned((1e-5, 1e-4, 1e-3, 1e-2)):
             point = {"rule.group": 6, "data.n": n, "training.optimizer": "adamw", "training.weight_decay": decay}
             yield scale.cell(DIT, point, shared)
-
-
-@grid("counting-averaged", 14, "counting rules with a moving average of the weights, evaluated beside the raw ones")
-def counting_averaged(scale: Scale) -> Iterator[Cell]:
-    triples = {"name": "parity", "length": 36, "group": 3}
-    for rule in scale.thinned((*COUNTING, triples)):
-        steps, first = (30_000, 1_000) if rule == triples else (8_000, 100)
-        shared = {"training.steps": steps, **evaluated(60, first), "training.average": 0.999}
-        for seed in scale.seeds(3):
-            for n in scale.sizes((4096,)):
-                yield scale.cell(DIT, {"rule": rule, "data.n": n, "training.seed": seed}, shared)
-
-
-@grid("recombination-omitted", 14, "G = 4 with one of the 8 group contents removed from training")
-def recombination_omitted(scale: Scale) -> Iterator[Cell]:
-    shared = {"training.steps": 200_000, **evaluated(60, 2_000), "clocks.stop": "rule"}
-    for n in scale.sizes((4096,)):
-        for seed in scale.seeds(3):
-            yield scale.cell(DIT, {"rule.group": 4, "data.n": n, "data.omit": 1, "training.seed": seed}, shared)
-
-
-CONTROLS: tuple[Mapping[str, Any], ...] = (
-    {"rule.scatter_seed": 0},  # positions permuted, so that n-grams cannot see the rule
-    {"rule": {"name": "code_book", "length": 36, "group": 6, "seed": 0}},  # as many words as parity, and no rule
-    {"rule.group": 6},  # to be compared with the code book
-    {"data.part": 1},  # training sets of different N have no sample in common
-    {"training.average": 0.999},
-)
-
-
-@grid("controls", 14, "scattered groups, a code book, disjoint training sets and averaged weights, on both networks")
-def controls(scale: Scale) -> Iterator[Cell]:
-    for change in CONTROLS:
-        for seed in scale.seeds(2):
-            for n in scale.sizes((512,)):
-                point = {"data.n": n, "training.seed": seed, **change}
-                yield scale.cell(DIT, point, {"training.steps": 300 * n, **evaluated(80, 300), **AT_MEMORY})
-            for n in scale.sizes((4096,)):
-                point = {"data.n": n, "training.seed": seed, **change}
-                yield scale.cell(GPT, point, {"training.steps": 60_000, **evaluated(90, 30), **AT_MEMORY})
