@@ -27,7 +27,8 @@ class ClaimRow:
         return {
             **{"claim": self.claim.id, "name": self.name, "paper": self.claim.paper},
             **{"criterion": self.claim.criterion, "verdict": found.verdict, "measured": found.measured},
-            **{"seeds": found.seeds, "values": found.values},
+            **found.seeds.as_json(),
+            "values": found.values,
         }
 
 
@@ -50,7 +51,7 @@ def claims_table(rows: list[ClaimRow]) -> list[dict[str, str]]:
             "claim": row.claim.id,
             "the paper says": row.claim.paper,
             "measured": row.judgement.measured,
-            "seeds": str(row.judgement.seeds or ""),
+            "seeds": row.judgement.seeds.words,
             "verdict": row.judgement.verdict,
             "figure": ", ".join(row.claim.figures),
             "command": f"twoclocks reproduce {row.name}",
