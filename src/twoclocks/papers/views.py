@@ -18,7 +18,7 @@ from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.data.encodings import Decoded
 from twoclocks.dissection.cache import Cache
-from twoclocks.dissection.execution import Work, choose_views, dissect_run
+from twoclocks.dissection.execution import Report, Work, choose_views, dissect_run
 from twoclocks.dissection.subject import Reads, RunSubject, Subject
 from twoclocks.dissection.view import VIEWS, Info, View
 from twoclocks.objectives.base import Network
@@ -67,10 +67,20 @@ def view_file(rows: Path, name: str) -> Path:
     return rows.with_name(f"{rows.stem}.{name}.view")
 
 
-def write_views(run: Run, folder: Path, names: Sequence[str], device: str | None = None) -> list[Path]:
-    """Measure views on a finished run, and write what they measured beside its rows; returns the files."""
+def write_views(
+    run: Run,
+    folder: Path,
+    names: Sequence[str],
+    device: str | None = None,
+    report: Report = lambda done, total, words: None,
+) -> list[Path]:
+    """Measure views on a finished run, and write what they measured beside its rows; returns the files.
+
+    ``report`` is called before every measurement. It may raise: what was measured is kept in the run directory, and
+    the next call goes on from there.
+    """
     chosen = choose_views(names)
-    found = dissect_run(run, chosen, device)
+    found = dissect_run(run, chosen, device, report)
     subject, written = RunSubject(run, device), []
     for name in found.infos:
         work = Work(chosen[name], subject, Cache(run.path / DERIVED))
