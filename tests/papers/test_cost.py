@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from simulated import clocks_run
 
-from twoclocks.cli import main
 from twoclocks.core.config import merge, to_mapping
 from twoclocks.dissection import choose_views, dissect_run
 from twoclocks.dissection.subject import RunSubject
-from twoclocks.papers import reproduction, two_clocks
+from twoclocks.papers import ledger, reproduction, two_clocks
 from twoclocks.papers.campaign import RESERVE, next_cells, waiting_cells
+from twoclocks.papers.claim import Claim
+from twoclocks.papers.command import described
 from twoclocks.papers.cost import expected_seconds, expected_view_seconds
 from twoclocks.papers.grids import Grid, grid_named
-from twoclocks.papers.reproduction import Reproduction
+from twoclocks.papers.records import Records
+from twoclocks.papers.reproduction import Reproduction, entries
 from twoclocks.papers.rows import file_name
 from twoclocks.papers.scales import GPU, SCALES, SMOKE
 from twoclocks.papers.views import view_file, write_views
@@ -36,7 +38,7 @@ def keeping(settings: RunSettings, weights: int) -> RunSettings:
     return build_settings(merge(to_mapping(settings), {"evaluation": {"keep_weights": weights}}), {})
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", ["smoke", "gpu"])
 def test_views_cost_more_the_more_checkpoints_are_kept(scale: str) -> None:
     grid = grid_named("dissection")
     settings = grid.cells(SCALES[scale])[0].settings
@@ -71,7 +73,7 @@ def test_the_passes_are_those_that_a_view_makes(tiny_dit: Run, tiny_gpt: Run, mo
             assert rows == calls * each, name
 
 
-def test_the_plan_and_the_queue_count_views(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_the_plan_and_the_queue_count_views(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the scale of the paper's networks a run with views fits only where its views fit too."""
     grid = grid_named("dissection-gpt")
     cell = grid.cells(GPU)[0]
@@ -79,15 +81,14 @@ def test_the_plan_and_the_queue_count_views(tmp_path: Path, capsys: pytest.Captu
     between = (alone + both) / 2 + RESERVE
     assert next_cells([(grid, cell)], between, 1) == []
     assert next_cells([(replace(grid, views=()), cell)], between, 1) == [cell]
-    assert main(["reproduce", "campaign", "--plan", "--scale", "desk", "--out", str(tmp_path), "--json"]) == 0
-    minutes = [line["minutes"] for line in json.loads(capsys.readouterr().out)]
-    assert main(["reproduce", "--list", "--scale", "desk", "--out", str(tmp_path), "--json"]) == 0
-    listed = {line["name"]: line for line in json.loads(capsys.readouterr().out)}
-    desk = grid_named("dissection").cells(SCALES["desk"])
-    seconds = [expected_seconds(one.settings, grid_named("dissection").views) for one in desk]
-    queue = [cell.key for _, cell in waiting_cells(Reproduction(SCALES["desk"], tmp_path, tmp_path / "rows"))]
-    assert [minutes[queue.index(one.key)] for one in desk] == [f"{one / 60:.0f}" for one in seconds]
-    assert listed["A15"]["minutes"] == f"{sum(seconds) / 60:.0f}" != f"{sum(map(run_alone, desk)) / 60:.0f}"
+    place, basins = Reproduction(SCALES["desk"], tmp_path, tmp_path / "rows"), entries(["A15"])
+    cells = grid_named("dissection").cells(place.scale)
+    seconds = [expected_seconds(one.settings, grid_named("dissection").views) for one in cells]
+    planned = {one.key: described(one, grid.views)["minutes"] for grid, one in waiting_cells(place)}
+    assert [planned[one.key] for one in cells] == [f"{one / 60:.0f}" for one in seconds]
+    monkeypatch.setattr(ledger, "entries", lambda: basins)
+    (line,) = ledger.listing(place, place.records())
+    assert line["minutes"] == f"{sum(seconds) / 60:.0f}" != f"{sum(map(run_alone, cells)) / 60:.0f}"
 
 
 def run_alone(cell: Cell) -> float:
@@ -138,3 +139,21 @@ def test_an_interrupted_measurement_goes_on(tiny_dit: Run, tmp_path: Path) -> No
     assert begun == [0, 1, 2] and not list(tmp_path.glob("*.view"))
     found = dissect_run(run, ["basin"])
     assert found.known == 2 and found.measured > 0
+
+
+@pytest.mark.parametrize("name", ["A6-dit", "A6-gpt", "A20-dit", "A20-gpt"])
+def test_the_runs_of_a_desk_can_be_judged(tmp_path: Path, name: str) -> None:
+    """With fewer seeds than three or fewer N than four, no run at this scale could ever decide these claims."""
+    claim, desk = entries([name])[name], SCALES["desk"]
+    made = [
+        clocks_run(
+            *(tmp_path, cell.settings.name, cell.point),
+            rule=400 + 10 * cell.settings.training.seed,
+            memory=(10 + 0.1 * cell.settings.training.seed) * cell.settings.data.n + 1_000,
+            last=20_000,
+            scale=desk,
+        )
+        for cell in claim.cells(desk)
+    ]
+    assert isinstance(claim, Claim)
+    assert claim.judge(Records.of(made, desk)).seeds == 3
