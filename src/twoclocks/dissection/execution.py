@@ -64,13 +64,15 @@ def dissect_run(
     device: str | None = None,
     report: Report = lambda done, total, words: None,
     required: Collection[str] = (),
+    precision: str | None = None,
 ) -> Dissection:
     """Dissect a run directory; measurements are stored in it and are not repeated.
 
     ``required``: names of views that must apply to this run; UserError where one does not. Others are left out.
+    ``precision``: of the networks; by default that of training on a GPU, float32 elsewhere.
     """
     chosen = views if isinstance(views, Mapping) else choose_views(views)
-    subject, cache = RunSubject(run, device), Cache(run.path / DERIVED)
+    subject, cache = RunSubject(run, device, precision), Cache(run.path / DERIVED)
     needed = {name: view for name, view in chosen.items() if name in required}
     check_none_refused({name: why for name, view in needed.items() if (why := refusal_reason(view, subject))})
     with threads_restored(), named_memory_errors():

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,13 @@ class ScaleInfo(Info):
         return critical(self.sigmas, self.unit)
 
 
+class Passes(NamedTuple):
+    """Forward passes of the network: ``calls`` one after another, each of so many ``rows``."""
+
+    calls: int
+    rows: int
+
+
 class Probe(ABC):
     """A view with all that it needs besides the model, prepared once for all checkpoints."""
 
@@ -89,6 +96,10 @@ class View(Settings):
     def refusal(self, settings: RunSettings) -> str | None:
         """Why this view does not apply to runs with these settings, or None."""
         return None
+
+    def passes(self, settings: RunSettings) -> Passes:
+        """What the network computes for one checkpoint, for estimates of time; nothing where samples are read."""
+        return Passes(0, 0)
 
     @abstractmethod
     def prepare(self, subject: Subject) -> Probe:

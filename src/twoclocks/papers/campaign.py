@@ -45,8 +45,8 @@ def next_cells(waiting: Sequence[tuple[Grid, Cell]], seconds: float, workers: in
     """
     chosen: list[Cell] = []
     left = seconds - RESERVE
-    for _, cell in waiting:
-        cost = expected_seconds(cell.settings)
+    for grid, cell in waiting:
+        cost = expected_seconds(cell.settings, grid.views)
         cost -= START[cell.settings.training.device.partition(":")[0]] * (1 - 1 / workers)
         if cost <= left:
             chosen.append(cell)

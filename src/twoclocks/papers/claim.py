@@ -11,6 +11,7 @@ from twoclocks.core.registry import Registry
 from twoclocks.papers.grids import grid_named
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import Scale
+from twoclocks.papers.seeds import NO_SEEDS, Seeds
 from twoclocks.sweeps.grid import Cell
 
 Verdict = Literal["reproduced", "seen once", "refuted", "undecided", "not run"]
@@ -25,7 +26,7 @@ class Judgement:
 
     verdict: Verdict
     measured: str  # the numbers, with intervals, for the table of claims
-    seeds: int = 0
+    seeds: Seeds = NO_SEEDS
     values: dict[str, Any] = field(default_factory=dict)  # the same numbers for programs
 
 

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from twoclocks.core.errors import SettingError, UserError
 from twoclocks.papers import two_clocks
 from twoclocks.papers.campaign import rounds, waiting_cells
 from twoclocks.papers.cost import expected_seconds
+from twoclocks.papers.grids import views_by_cell
 from twoclocks.papers.ledger import claim_rows, claims_table, drawn_figures, listing, minutes, verdict_counts
 from twoclocks.papers.page import write_page
 from twoclocks.papers.reproduction import Entry, Reproduction, cells_of_entries, entries
@@ -71,18 +73,21 @@ def campaign(place: Reproduction, executor: Executor, arguments: argparse.Namesp
     if not arguments.minutes > 0:
         raise SettingError("--minutes", arguments.minutes, "use a number above 0")
     waiting, end = waiting_cells(place), time.monotonic() + 60 * arguments.minutes
+    views = views_by_cell(place.scale)
+
+    def expected(cells: Iterable[Cell]) -> str:
+        return minutes(sum(expected_seconds(cell.settings, views.get(cell.key, ())) for cell in cells))
+
     if not arguments.json:
-        whole = minutes(sum(expected_seconds(cell.settings) for _, cell in waiting))
-        show_lines(f"{len(waiting):,} runs are waiting, about {whole} minutes")
+        show_lines(f"{len(waiting):,} runs are waiting, about {expected(cell for _, cell in waiting)} minutes")
     if arguments.plan:
-        lines = [{"line": str(grid.line), "grid": grid.name, **described(cell)} for grid, cell in waiting]
+        lines = [{"line": str(grid.line), "grid": grid.name, **described(cell, grid.views)} for grid, cell in waiting]
         return show(lines, arguments.json)
     failed = 0
     for chosen in rounds(place, 60 * arguments.minutes, executor.workers or executor.cells_per_gpu):
         check_device(chosen, place.scale)
-        needed = minutes(sum(expected_seconds(cell.settings) for cell in chosen))
         if not arguments.json:
-            show_lines(f"{len(chosen):,} runs now, about {needed} minutes")
+            show_lines(f"{len(chosen):,} runs now, about {expected(chosen)} minutes")
         failed += make(place, chosen, executor, end - time.monotonic())
     left = len(waiting_cells(place))
     if arguments.json:
@@ -92,10 +97,10 @@ def campaign(place: Reproduction, executor: Executor, arguments: argparse.Namesp
     return EXIT_FAILED if failed else 0
 
 
-def described(cell: Cell) -> dict[str, str]:
-    """A waiting run in a table."""
+def described(cell: Cell, views: Collection[str]) -> dict[str, str]:
+    """A waiting run in a table; its minutes include those of its views."""
     point = ", ".join(f"{key} {value}" for key, value in cell.point.items())
-    return {"run": f"{cell.settings.name}: {point}", "minutes": minutes(expected_seconds(cell.settings))}
+    return {"run": f"{cell.settings.name}: {point}", "minutes": minutes(expected_seconds(cell.settings, views))}
 
 
 def make(place: Reproduction, cells: list[Cell], executor: Executor, seconds: float | None = None) -> int:

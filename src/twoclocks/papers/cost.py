@@ -1,10 +1,14 @@
-"""What a run will cost, estimated before it begins: minutes and bytes."""
+"""What a run and its views will cost, estimated before it begins: minutes and bytes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
+from twoclocks.dissection.execution import choose_views
+from twoclocks.dissection.subject import ROWS
 from twoclocks.objectives.base import OBJECTIVES
+from twoclocks.runs.assembly import SHARE
 from twoclocks.runs.settings import RunSettings
 from twoclocks.runs.size import size_of, weight_bytes
 
@@ -13,6 +17,10 @@ from twoclocks.runs.size import size_of, weight_bytes
 OPERATIONS = {"cuda": 2.6e14, "cpu": 4e10}
 START = {"cuda": 8.0, "cpu": 0.2}  # seconds to build, capture and evaluate for the first time
 LEAST_STEP = {"cuda": 6e-4, "cpu": 2e-3}  # seconds: a step of the smallest network
+# A call of the smallest network by a view, in seconds: on a GPU its kernels are launched one by one, since views do
+# not use captured graphs.
+LEAST_CALL = {"cuda": 4e-3, "cpu": 2e-3}
+CHUNK = {"cuda": ROWS, "cpu": SHARE}  # rows that views give to the network at once
 # P1's pooled laws τ_mem = a·N^α: how far a run goes that ends at τ_mem. The factor covers three evaluations more.
 LAWS = {"edm": (35.3, 1.14), "autoregressive": (2.1, 0.97)}
 BEYOND = 1.6
@@ -26,18 +34,43 @@ def expected_steps(settings: RunSettings) -> int:
     return min(settings.training.steps, round(BEYOND * law[0] * math.pow(settings.data.n, law[1])))
 
 
-def expected_seconds(settings: RunSettings) -> float:
-    """Seconds of the run on its own device, roughly."""
+def device_of(settings: RunSettings) -> str:
+    return settings.training.device.partition(":")[0]
+
+
+def forward_operations(settings: RunSettings) -> float:
+    """Operations per sample: one multiplication and addition per weight and token."""
     assert settings.encoding is not None
-    shape, device = settings.encoding.shape(settings.rule), settings.training.device.partition(":")[0]
-    weights = weight_bytes(settings.model, shape, settings.rule.symbols) / 4
+    shape = settings.encoding.shape(settings.rule)
+    return 2 * weight_bytes(settings.model, shape, settings.rule.symbols) / 4 * math.prod(settings.rule.shape)
+
+
+def expected_seconds(settings: RunSettings, views: Collection[str] = ()) -> float:
+    """Seconds of the run on its own device and of measuring views on it, roughly."""
+    device, forward = device_of(settings), forward_operations(settings)
     tokens, steps = math.prod(settings.rule.shape), expected_steps(settings)
-    forward = 2 * weights * tokens  # operations per sample: one multiplication and addition per weight and token
     sampling = 2 * getattr(settings.objective, "sampler_steps", 0.5 * tokens)  # Heun's method: two evaluations per step
     evaluations = sum(step <= steps for step in settings.schedule)
     training = max(3 * forward * settings.training.batch / OPERATIONS[device], LEAST_STEP[device])
     evaluating = forward * settings.evaluation.samples * sampling / OPERATIONS[device]
-    return START[device] + steps * training + evaluations * evaluating
+    return START[device] + steps * training + evaluations * evaluating + expected_view_seconds(settings, views)
+
+
+def expected_view_seconds(settings: RunSettings, views: Collection[str]) -> float:
+    """Seconds of measuring views on all kept checkpoints, roughly: what the network computes.
+
+    What the views compute without it is left out: oracles once, distances of samples, reading the weights.
+    """
+    device, forward = device_of(settings), forward_operations(settings)
+    applying = [one for one in choose_views([*views]).values() if one.refusal(settings) is None]
+    kept = sum(step <= expected_steps(settings) for step in settings.weight_steps)
+    seconds = START[device] if applying else 0.0
+    for view in applying:
+        calls, rows = view.passes(settings)
+        chunks = -(-rows // CHUNK[device])
+        each = max(forward * rows / OPERATIONS[device], chunks * LEAST_CALL[device])
+        seconds += kept * calls * each
+    return seconds
 
 
 def expected_bytes(settings: RunSettings) -> int:

@@ -45,6 +45,18 @@ def grids() -> list[Grid]:
     return sorted(Grid.registered.values(), key=lambda one: one.line)
 
 
+def views_by_cell(scale: Scale) -> dict[str, tuple[str, ...]]:
+    """The views that are measured on a cell, by its key, for all cells that have some.
+
+    At small scales a cell belongs to several grids, of which one has views.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for one in grids():
+        for cell in one.cells(scale) if one.views else []:
+            found[cell.key] = tuple(dict.fromkeys((*found.get(cell.key, ()), *one.views)))
+    return found
+
+
 def grid_named(name: str) -> Grid:
     if name not in Grid.registered:
         raise UnknownNameError("grid", name, Grid.registered)

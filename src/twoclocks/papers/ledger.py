@@ -10,6 +10,7 @@ from typing import Any
 from twoclocks.papers.claim import VERDICTS, Claim, Judgement
 from twoclocks.papers.cost import expected_bytes, expected_seconds
 from twoclocks.papers.figure import MissingRunsError, PaperFigure
+from twoclocks.papers.grids import views_by_cell
 from twoclocks.papers.records import Records
 from twoclocks.papers.reproduction import Entry, Reproduction, entries
 
@@ -27,7 +28,8 @@ class ClaimRow:
         return {
             **{"claim": self.claim.id, "name": self.name, "paper": self.claim.paper},
             **{"criterion": self.claim.criterion, "verdict": found.verdict, "measured": found.measured},
-            **{"seeds": found.seeds, "values": found.values},
+            **found.seeds.as_json(),
+            "values": found.values,
         }
 
 
@@ -50,7 +52,7 @@ def claims_table(rows: list[ClaimRow]) -> list[dict[str, str]]:
             "claim": row.claim.id,
             "the paper says": row.claim.paper,
             "measured": row.judgement.measured,
-            "seeds": str(row.judgement.seeds or ""),
+            "seeds": row.judgement.seeds.words,
             "verdict": row.judgement.verdict,
             "figure": ", ".join(row.claim.figures),
             "command": f"twoclocks reproduce {row.name}",
@@ -61,7 +63,7 @@ def claims_table(rows: list[ClaimRow]) -> list[dict[str, str]]:
 
 def listing(place: Reproduction, records: Records) -> list[dict[str, str]]:
     """What there is to reproduce: runs, minutes, disk, and how much of it is there."""
-    lines = []
+    lines, views = [], views_by_cell(place.scale)
     for name, entry in entries().items():
         cells = entry.cells(place.scale)
         missing = place.missing(cells, records)
@@ -72,7 +74,7 @@ def listing(place: Reproduction, records: Records) -> list[dict[str, str]]:
                 "scale": place.scale.name,
                 "runs": f"{len(cells):,}",
                 "there": f"{len(cells) - len(missing):,}",
-                "minutes": minutes(sum(expected_seconds(cell.settings) for cell in missing)),
+                "minutes": minutes(sum(expected_seconds(one.settings, views.get(one.key, ())) for one in missing)),
                 "disk": f"{sum(expected_bytes(cell.settings) for cell in missing) / 1e9:.1f} GB" if missing else "",
             }
         )

@@ -12,6 +12,7 @@ from twoclocks.core.config import flat, to_mapping
 from twoclocks.papers.families import fixed_settings, hashable, varied_settings
 from twoclocks.papers.rows import identity
 from twoclocks.papers.scales import GPU, Scale
+from twoclocks.papers.seeds import Seeds
 from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.grid import Cell
@@ -172,9 +173,10 @@ class Records(Sequence[Record]):
         return {value: Records(found[value], self.scale) for value in ordered}
 
     @property
-    def seeds(self) -> int:
-        """Number of different seeds, of weights and of data."""
-        return len({(one.seed, one.value("data.seed")) for one in self._records})
+    def seeds(self) -> Seeds:
+        """Number of different seeds, of training and of data; the parts of one seed are different training sets too."""
+        pairs = {((one.value("data.seed"), one.value("data.part")), one.seed) for one in self._records}
+        return Seeds(len(pairs), len({data for data, _ in pairs}), len({training for _, training in pairs}))
 
 
 def length(one: Record) -> tuple[int, int, float]:

@@ -6,13 +6,14 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.papers.claim import CLAIMS, Claim
+from twoclocks.papers.cost import expected_view_seconds
 from twoclocks.papers.figure import FIGURES, PaperFigure
-from twoclocks.papers.grids import Grid, grids
+from twoclocks.papers.grids import Grid, grids, views_by_cell
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import file_name, identity, read_rows, write_rows
 from twoclocks.papers.scales import Scale
@@ -59,25 +60,26 @@ class Reproduction:
         return [cell for cell in cells if not is_covered(cell, known)]
 
     def make(self, cells: Sequence[Cell], executor: Executor, report: Report, seconds: float | None = None) -> Sweep:
-        """Make runs; the rows of each are written as soon as it is finished.
+        """Make runs; the rows of each are written as soon as it is finished, its views are measured after the last.
 
-        ``seconds``: stop then; runs that are interrupted continue the next time from where they are.
+        ``seconds``: stop then. Runs that are interrupted continue the next time from where they are. Their directories
+        may be gone by then, and with them what views could be measured on; so training ends early enough for the views
+        of the runs that have finished. Views are not measured while runs train, in ``Watch``: the sweep calls it less
+        often the longer a call takes, and would see the end of the time too late.
         """
         self.write_missing_rows()
         plan = Plan(f"reproduction-{self.scale.name}", "", tuple(cells))
-        watch = Watch(self, Sweep(plan, self.runs), report, seconds)
+        watch = Watch(self, Sweep(plan, self.runs), report, seconds, views_by_cell(self.scale))
         try:
             watch.sweep = run_sweep(plan, self.runs, executor, watch)
-        except StoppedError:
-            if not watch.is_over:
-                raise
+        except EndOfTimeError:
+            pass
         finally:
             watch.write_finished()
             self.remember_failures(cells, watch.sweep.failures)
-        views = {cell.key: one.views for one in grids() for cell in one.cells(self.scale) if one.views}
-        for cell in cells:
-            if not watch.is_over:
-                self.measure_views(cell, views.get(cell.key, ()))
+        with contextlib.suppress(EndOfTimeError):
+            for cell in cells:
+                self.measure_views(cell, watch.views.get(cell.key, ()), watch.check_time)
         return watch.sweep
 
     def failures(self) -> dict[str, str]:
@@ -101,19 +103,43 @@ class Reproduction:
             if not (self.rows / file_name(run.settings)).is_file():
                 write_rows(run, self.rows)
 
-    def measure_views(self, cell: Cell, names: Collection[str]) -> None:
-        """Measure the views of a finished cell that are not beside its rows yet."""
-        rows, run = self.rows / file_name(cell.settings), Run(cell_path(self.runs, cell))
-        lacking = [name for name in names if not view_file(rows, name).is_file()]
-        if lacking and rows.is_file() and run.path.is_dir():
-            write_views(run, self.rows, lacking)
+    def lacking_views(self, cell: Cell, names: Collection[str]) -> list[str]:
+        """The views of a cell that are not beside its rows, but can be measured: rows and run directory are there."""
+        rows = self.rows / file_name(cell.settings)
+        if not rows.is_file() or not cell_path(self.runs, cell).is_dir():
+            return []
+        return [name for name in names if not view_file(rows, name).is_file()]
+
+    def measure_views(self, cell: Cell, names: Collection[str], check_time: Callable[[], None]) -> None:
+        """Measure the views of a finished cell that are lacking; the time is checked before every measurement."""
+        if lacking := self.lacking_views(cell, names):
+            run = Run(cell_path(self.runs, cell))
+            write_views(run, self.rows, lacking, report=lambda done, total, words: check_time())
+
+
+class EndOfTimeError(StoppedError):
+    """The time of a call is over."""
+
+    def __init__(self) -> None:
+        super().__init__("the end of its minutes")
 
 
 class Watch:
-    """Writes the rows of every run that has finished, and stops the sweep when its time is over."""
+    """Writes the rows of every run that has finished, and stops the sweep when its time is over.
 
-    def __init__(self, place: Reproduction, sweep: Sweep, report: Report, seconds: float | None) -> None:
-        self.place, self.sweep, self.report = place, sweep, report
+    ``views``: by cell, those that are measured after the sweep.
+    """
+
+    def __init__(
+        self,
+        place: Reproduction,
+        sweep: Sweep,
+        report: Report,
+        seconds: float | None,
+        views: Mapping[str, Collection[str]],
+    ) -> None:
+        self.place, self.sweep, self.report, self.views = place, sweep, report, views
+        self.reserved = 0.0  # seconds that the views of finished runs will take
         self.end = None if seconds is None else time.monotonic() + seconds
         self.written: set[str] = set()
 
@@ -121,12 +147,20 @@ class Watch:
     def is_over(self) -> bool:
         return self.end is not None and time.monotonic() >= self.end
 
+    @property
+    def training_is_over(self) -> bool:
+        return self.end is not None and time.monotonic() >= self.end - self.reserved
+
+    def check_time(self) -> None:
+        if self.is_over:
+            raise EndOfTimeError
+
     def __call__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.write_finished()
         self.report(sweep)
-        if self.is_over:
-            raise StoppedError("the end of its minutes")
+        if self.training_is_over:
+            raise EndOfTimeError
 
     def write_finished(self) -> None:
         for cell in self.sweep.plan.cells:
@@ -134,6 +168,8 @@ class Watch:
                 run = Run(cell_path(self.place.runs, cell))
                 if list(run.directory.metrics()):  # a run may diverge before its first evaluation
                     write_rows(run, self.place.rows)
+                lacking = self.place.lacking_views(cell, self.views.get(cell.key, ()))
+                self.reserved += expected_view_seconds(cell.settings, lacking)
                 self.written.add(cell.key)
 
 
@@ -184,9 +220,10 @@ def cells_of_entries(chosen: Iterable[Entry], scale: Scale) -> list[Cell]:
 
 
 def campaign_cells(scale: Scale) -> list[tuple[Grid, Cell]]:
-    """All planned runs, each once, in the order of the campaign."""
+    """All planned runs, each once, in the order of the campaign, with its first grid and the views of all its grids."""
     found: dict[str, tuple[Grid, Cell]] = {}
+    views = views_by_cell(scale)
     for one in grids():
         for cell in one.cells(scale):
-            found.setdefault(cell.key, (one, cell))
+            found.setdefault(cell.key, (replace(one, views=views.get(cell.key, ())), cell))
     return list(found.values())

@@ -18,7 +18,7 @@ from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.data.encodings import Decoded
 from twoclocks.dissection.cache import Cache
-from twoclocks.dissection.execution import Work, choose_views, dissect_run
+from twoclocks.dissection.execution import Report, Work, choose_views, dissect_run, remembered
 from twoclocks.dissection.subject import Reads, RunSubject, Subject
 from twoclocks.dissection.view import VIEWS, Info, View
 from twoclocks.objectives.base import Network
@@ -59,7 +59,10 @@ def view_of(record: Record, name: str, **interpretation: Any) -> Info | None:
     if isinstance(run, StoredRun):
         path = view_file(run.path, name)
         return read_view(run, path, interpretation) if path.is_file() else None
-    return dissect_run(run, choose_views([name], {name: interpretation}), device="cpu").infos.get(name)
+    # In the precision in which it was measured, if it was: to measure P1's networks again on a CPU takes hours.
+    known = remembered(run.path / DERIVED)
+    precision = known["precision"] if name in known.get("views", {}) else None
+    return dissect_run(run, choose_views([name], {name: interpretation}), precision=precision).infos.get(name)
 
 
 def view_file(rows: Path, name: str) -> Path:
@@ -67,11 +70,22 @@ def view_file(rows: Path, name: str) -> Path:
     return rows.with_name(f"{rows.stem}.{name}.view")
 
 
-def write_views(run: Run, folder: Path, names: Sequence[str], device: str | None = None) -> list[Path]:
-    """Measure views on a finished run, and write what they measured beside its rows; returns the files."""
+def write_views(
+    run: Run,
+    folder: Path,
+    names: Sequence[str],
+    device: str | None = None,
+    report: Report = lambda done, total, words: None,
+    precision: str | None = None,
+) -> list[Path]:
+    """Measure views on a finished run, and write what they measured beside its rows; returns the files.
+
+    ``report`` is called before every measurement. It may raise: what was measured is kept in the run directory, and
+    the next call goes on from there.
+    """
     chosen = choose_views(names)
-    found = dissect_run(run, chosen, device)
-    subject, written = RunSubject(run, device), []
+    found = dissect_run(run, chosen, device, report, precision=precision)
+    subject, written = RunSubject(run, device, precision), []
     for name in found.infos:
         work = Work(chosen[name], subject, Cache(run.path / DERIVED))
         arrays: dict[str, Any] = {CONSTANT + key: smaller(array) for key, array in work.taken[None].items()}

@@ -26,6 +26,7 @@ from twoclocks.dissection.view import (
     NO_ORACLE,
     VIEWS,
     Arrays,
+    Passes,
     Probe,
     ScaleInfo,
     View,
@@ -114,6 +115,9 @@ class Basin(View):
     def t(self) -> Floats:
         borders = np.linspace(self.begin, self.end, self.points + 1)
         return (borders[1:] + borders[:-1]) / 2
+
+    def passes(self, settings: RunSettings) -> Passes:
+        return Passes(1, len(self.sigmas) * len(LINES) * min(self.anchors, settings.data.n) * self.points)
 
     def prepare(self, subject: Subject) -> Probe:
         return BasinProbe(self, subject)

@@ -21,6 +21,7 @@ from twoclocks.dissection.view import (
     NO_ORACLE,
     VIEWS,
     Arrays,
+    Passes,
     Probe,
     ScaleInfo,
     View,
@@ -107,6 +108,9 @@ class Field(View):
 
     def refusal(self, settings: RunSettings) -> str | None:
         return denoising_refusal(settings, min(self.sigmas), max(self.sigmas))
+
+    def passes(self, settings: RunSettings) -> Passes:
+        return Passes(1, len(self.sigmas) * self.grid**2)
 
     def prepare(self, subject: Subject) -> Probe:
         return FieldProbe(self, subject)

@@ -18,7 +18,7 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import UserError
 from twoclocks.data.sets import loss_splits
 from twoclocks.dissection.subject import SPLITS, Reads, Subject, finite
-from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Info, Probe, View, when
+from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Info, Passes, Probe, View, when
 from twoclocks.objectives.base import OBJECTIVES
 from twoclocks.oracles.posterior import rule_posterior
 from twoclocks.oracles.prefix import listed_token_loss, next_token_loss
@@ -110,6 +110,9 @@ class Positions(View):
             return None
         name = OBJECTIVES.name_of(settings.objective)
         return f"objective {name} has no order of positions; this view needs a loss per token (autoregressive)"
+
+    def passes(self, settings: RunSettings) -> Passes:
+        return Passes(1, len(SPLITS) * min(self.rows, settings.data.n))
 
     def prepare(self, subject: Subject) -> Probe:
         return PositionsProbe(self, subject)

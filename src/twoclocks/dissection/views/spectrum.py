@@ -31,6 +31,7 @@ from twoclocks.dissection.view import (
     VIEWS,
     Arrays,
     Info,
+    Passes,
     Probe,
     View,
     confidence_words,
@@ -219,6 +220,9 @@ class Spectrum(View):
 
     def sigmas(self, unit: float) -> Floats:
         return unit * np.geomspace(self.sigma_min, self.sigma_max, self.levels)
+
+    def passes(self, settings: RunSettings) -> Passes:
+        return Passes(1, len(SPLITS) * self.levels * self.rows)
 
     def prepare(self, subject: Subject) -> Probe:
         return SpectrumProbe(self, subject)

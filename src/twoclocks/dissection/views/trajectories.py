@@ -18,7 +18,7 @@ from torch import Tensor
 from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
 from twoclocks.dissection.subject import Reads, Subject, finite
-from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Info, Probe, View, denoising_refusal, plain
+from twoclocks.dissection.view import NO_ORACLE, VIEWS, Arrays, Info, Passes, Probe, View, denoising_refusal, plain
 from twoclocks.objectives.base import OBJECTIVES, Denoiser, Objective
 from twoclocks.runs.assembly import sampling_noise
 from twoclocks.runs.settings import RunSettings
@@ -87,6 +87,19 @@ class Trajectories(View):
         unit = settings.encoding.unit(settings.rule) if settings.encoding is not None else 1.0
         levels = [1.0] if sigmas is None else (sigmas[:-1] / unit).tolist()
         return denoising_refusal(settings, min(levels), max(levels))
+
+    def passes(self, settings: RunSettings) -> Passes:
+        """The calls of one path, counted with a denoiser that does nothing."""
+        assert settings.encoding is not None
+        calls = 0
+
+        def counting(y: Tensor, sigma: Tensor) -> Tensor:
+            nonlocal calls
+            calls += 1
+            return y
+
+        follow(settings.objective, counting, torch.zeros((1, *settings.encoding.shape(settings.rule))))
+        return Passes(calls, min(self.noises, settings.evaluation.samples))
 
     def prepare(self, subject: Subject) -> Probe:
         return TrajectoriesProbe(self, subject)

@@ -12,6 +12,7 @@ from twoclocks.papers.as_printed import printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
 from twoclocks.papers.intervals import Interval, is_within
 from twoclocks.papers.records import Records
+from twoclocks.papers.seeds import Seeds
 from twoclocks.papers.two_clocks.parity import Point, memory_onset, points_to_memory, seeds_of, with_enough_seeds
 from twoclocks.papers.two_clocks.printed_fits import PRINTED_FITS, PrintedFit
 from twoclocks.papers.two_clocks.runs import DIT, GPT
@@ -47,7 +48,7 @@ class MemorizationLaw(Claim):
 
         return with_enough_seeds(seen, judged, memory_onset)
 
-    def judged(self, chosen: Records, seeds: int) -> Judgement:
+    def judged(self, chosen: Records, seeds: Seeds) -> Judgement:
         law = law_of(chosen)
         if law is None:
             return not_run(f"{self.preset} at G = 3 over at least four N (there: {sizes_in_words(chosen)})")

@@ -15,6 +15,7 @@ from twoclocks.evaluation.pieces import PartMemorization
 from twoclocks.papers.as_printed import PRINTED, printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
 from twoclocks.papers.records import Record, Records
+from twoclocks.papers.seeds import fewest
 from twoclocks.papers.two_clocks.runs import DIT
 
 VALID, KNOWN = PartAccuracy.column("group"), PartMemorization.column("group")
@@ -86,7 +87,7 @@ class Recombination(Claim):
         together = all_of([*answers.values()])
         if missing and together == "yes":
             together = "undecided"
-        seeds = min(Records(found).seeds for found in cases.values())
+        seeds = fewest(Records(found).seeds for found in cases.values())
         absent = [f"missing: {', '.join(missing)}"] if missing else []
         values = {
             name: [{"rate": one.rate.tolist(), "steps": one.steps.tolist(), "known": one.known} for one in f.values()]

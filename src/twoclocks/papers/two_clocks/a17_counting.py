@@ -10,6 +10,7 @@ from twoclocks.papers.as_printed import printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import Interval, geometric_mean_of, interval_of, is_below, range_of, spread_of
 from twoclocks.papers.records import Record, Records
+from twoclocks.papers.seeds import fewest
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.runs.columns import Weights
 
@@ -80,7 +81,7 @@ class Counting(Claim):
             for what, answer in one.answers().items()
         }
         together = all_of([*answers.values()])
-        seeds = min(some.seeds for chosen in weights.values() for some in chosen.values())
+        seeds = fewest(some.seeds for chosen in weights.values() for some in chosen.values())
         if (missing or not averaged) and together == "yes":
             together = "undecided"
         words = [words_of(kind, level, one) for (kind, level), one in found.items() if level in (0.5, LISTED, 0.95)]

@@ -14,6 +14,7 @@ from twoclocks.papers.as_printed import STRUCTURED, printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import interval_of, is_earlier, is_within
 from twoclocks.papers.records import Record, Records
+from twoclocks.papers.seeds import fewest
 
 PRESETS = ("p1-dit-row-latin", "p1-dit-latin", "p1-dit-sudoku")
 BOTH_AXES = ("latin", "sudoku", "latin_cyclic", "sudoku_cyclic")
@@ -57,7 +58,7 @@ class RowsFirst(Structured):
         together = all_of([*answers.values()])
         if missing and together == "yes":
             together = "undecided"
-        seeds = min(some.seeds for some in cases.values())
+        seeds = fewest(some.seeds for some in cases.values())
         words = [f"{case_words(*name)}: {order_words(some)}" for name, some in cases.items()]
         words += [f"missing: {', '.join(missing)}"] * bool(missing)
         values = {case_words(*name): [onsets_json(one) for one in some] for name, some in cases.items()}
@@ -118,7 +119,9 @@ class OneHotLater(Structured):
         together = all_of(answers)
         if missing and together == "yes":
             together = "undecided"
-        seeds = min(len({name[2] for name in onsets if name[0] == rule}) for rule in {name[0] for name in onsets})
+        seeds = fewest(
+            Records(pairs[name][0] for name in onsets if name[0] == rule).seeds for rule in {name[0] for name in onsets}
+        )
         words = [
             f"{rule}, N {n:,}, seed {seed}: scalar {both[0]}, one-hot {both[1]}"
             for (rule, n, seed), both in onsets.items()

@@ -11,6 +11,7 @@ from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import Interval, interval_of, is_below, range_of
 from twoclocks.papers.records import Records
+from twoclocks.papers.seeds import fewest
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 GROUP = 6
@@ -48,7 +49,7 @@ class FastestRate(Sweep):
             return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} learning rates")
         spans = {rate: rule_span(some) for rate, some in groups.items()}
         answer = judge_rates(spans, baseline)
-        seeds = min(some.seeds for some in groups.values())
+        seeds = fewest(some.seeds for some in groups.values())
         words = ", ".join(f"{rate:g}: {span}" for rate, span in spans.items())
         values = {"tau_rule": {f"{rate:g}": span.as_json() for rate, span in spans.items()}}
         return Judgement(verdict_of(answer, seeds), f"τ_rule by learning rate {words}", seeds, values)
@@ -101,7 +102,7 @@ class WideningDecay(Sweep):
         if 0.0 not in groups:
             return not_run(f"{self.preset} at G = {GROUP} over at least {FEWEST} weight decays, of which one is 0")
         spans = {decay: window_span(some) for decay, some in groups.items()}
-        seeds = min(some.seeds for some in groups.values())
+        seeds = fewest(some.seeds for some in groups.values())
         words = ", ".join(f"{decay:g}: {span:.2g}" for decay, span in spans.items())
         values = {"window": {f"{decay:g}": span.as_json() for decay, span in spans.items()}}
         answer = has_interior_maximum([*spans.values()])

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from twoclocks.papers.claim import CLAIMS, ENOUGH_SEEDS, Answer, Claim, Judgement, all_of, not_run, verdict_of
 from twoclocks.papers.intervals import Interval, interval_of, is_within, spread_of
 from twoclocks.papers.records import Records
+from twoclocks.papers.seeds import Seeds, fewest
 from twoclocks.papers.two_clocks.parity import (
     Clock,
     Point,
@@ -45,7 +46,7 @@ class AgreementOfSeeds(Claim):
         chosen = records.baseline(self.preset)
         clocks = {"τ_rule": points_to_rule(chosen), "τ_mem": points_to_memory(chosen)}
         answers: list[Answer] = []
-        words, used, values = [], list[int](), dict[str, Any]()
+        words, used, values = [], list[Seeds](), dict[str, Any]()
         for name, found in clocks.items():
             said: list[Answer] = []
             for point in found.values():
@@ -54,14 +55,14 @@ class AgreementOfSeeds(Claim):
                     continue
                 frontier = at_frontier(point, clocks["τ_mem"])
                 words.append(f"{name} at {point}: {spread.times()} of {repeated}{' (frontier)' if frontier else ''}")
-                values[f"{name}, {point}"] = {"spread": spread.as_json(), "seeds": repeated, "frontier": frontier}
+                values[f"{name}, {point}"] = {"spread": spread.as_json(), "seeds": int(repeated), "frontier": frontier}
                 if not frontier:
                     said.append(is_within(spread, 0, FACTOR))
                     used.append(repeated)
             answers.append(all_of(said))  # undecided where a clock was not repeated away from the frontier
         if not words:
             return not_run(f"{self.preset} with at least three seeds at some G and N")
-        seeds = min(used, default=0)
+        seeds = fewest(used)
         measured = f"largest to smallest onset: {'; '.join(words)}"
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
 

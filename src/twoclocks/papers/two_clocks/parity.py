@@ -14,6 +14,7 @@ from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.claim import ENOUGH_SEEDS, Judgement
 from twoclocks.papers.intervals import Interval, interval_of, median_of
 from twoclocks.papers.records import Record, Records
+from twoclocks.papers.seeds import Seeds, fewest
 
 K = TypeVar("K")
 PAPER_N = 4096
@@ -57,9 +58,9 @@ class Point:
     n: int
     readings: tuple[Reading, ...]
 
-    def seeds_to(self, *clocks: Clock) -> int:
+    def seeds_to(self, *clocks: Clock) -> Seeds:
         """The seeds that say something about each of these clocks."""
-        return min(Records(one.record for one in informative(self.readings, clock)).seeds for clock in clocks)
+        return fewest(Records(one.record for one in informative(self.readings, clock)).seeds for clock in clocks)
 
     @property
     def rule(self) -> Interval:
@@ -152,9 +153,9 @@ def eightfold(found: list[Point]) -> list[list[Point]]:
     return ranges
 
 
-def seeds_of(found: Iterable[Point], *clocks: Clock) -> int:
+def seeds_of(found: Iterable[Point], *clocks: Clock) -> Seeds:
     """The seeds that every point has, without runs that ended before these clocks could be read."""
-    return min((one.seeds_to(*clocks) for one in found), default=0)
+    return fewest(one.seeds_to(*clocks) for one in found)
 
 
 def with_enough_seeds(
