@@ -125,6 +125,15 @@ def test_a_longer_run_does_not_hide_the_one_that_a_cell_asks_for(tmp_path: Path)
         assert is_covered(GPU.cell("p1-gpt-mini", {"data.n": 512, **change}, {"training.steps": 9_000}), known)
 
 
+def test_a_run_that_diverged_does_not_wait_for_its_views(tmp_path: Path) -> None:
+    place = Reproduction(GPU, tmp_path / "gpu", tmp_path / "rows")
+    cell = grid_named("dissection-gpt").cells(GPU)[0]
+    change = {**cell.point, "training.steps": cell.settings.training.steps}
+    for status, waits in (("finished", True), ("diverged", False)):
+        two_clocks_run(place.rows, "p1-gpt-mini", change, rule=100, memory=500, last=20_000, status=status)
+        assert (cell.key in {one.key for _, one in waiting_cells(place)}) == waits
+
+
 def test_the_campaign_takes_what_fits_in_order() -> None:
     waiting = campaign_cells(GPU)
     for seconds in (60.0, 540.0, 3000.0):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from twoclocks.papers.as_printed import diverged
 from twoclocks.papers.cost import START, expected_seconds
 from twoclocks.papers.grids import Grid
-from twoclocks.papers.records import Records
+from twoclocks.papers.records import Record, Records
 from twoclocks.papers.reproduction import Reproduction, by_identity, campaign_cells, is_covered
-from twoclocks.papers.rows import file_name
+from twoclocks.papers.rows import file_name, identity
 from twoclocks.papers.views import view_file
 from twoclocks.sweeps.grid import Cell
 
@@ -19,13 +20,13 @@ RESERVE = 20.0  # seconds at the end of the time, for the last evaluations and c
 def waiting_cells(place: Reproduction, records: Records | None = None) -> list[tuple[Grid, Cell]]:
     """The planned runs that are not done, in the order of the campaign, and last those that failed.
 
-    Done means with rows and with all views.
+    Done means with rows and with all views; of a run that diverged there is nothing to view.
     """
     known = by_identity(records if records is not None else place.records())
     waiting = [
         (grid, cell)
         for grid, cell in campaign_cells(place.scale)
-        if not is_covered(cell, known) or not has_views(place, grid, cell)
+        if not is_covered(cell, known) or not (has_views(place, grid, cell) or has_diverged(cell, known))
     ]
     failed = place.failures()
     return sorted(waiting, key=lambda pair: pair[1].key in failed)
@@ -35,6 +36,11 @@ def has_views(place: Reproduction, grid: Grid, cell: Cell) -> bool:
     """Whether what the views of a grid measured lies beside the rows of a cell; always where it has no views."""
     rows = place.rows / file_name(cell.settings)
     return all(view_file(rows, name).is_file() for name in grid.views)
+
+
+def has_diverged(cell: Cell, known: Mapping[str, Sequence[Record]]) -> bool:
+    """Whether a known run with the training of a cell diverged."""
+    return any(diverged(one) for one in known.get(identity(cell.settings), ()))
 
 
 def next_cells(waiting: Sequence[tuple[Grid, Cell]], seconds: float, workers: int) -> list[Cell]:

@@ -46,6 +46,12 @@ class Record:
     def seed(self) -> int:
         return self.run.settings.training.seed
 
+    @property
+    def seed_words(self) -> str:
+        """Which repetition this is: ``seed 0``, or ``seed 0, data 1.0`` with seed and part of other training data."""
+        data = self.run.settings.data
+        return f"seed {self.seed}" + (f", data {data.seed}.{data.part}" if data.seed or data.part else "")
+
     @cached_property
     def last_step(self) -> int:
         return int(self.run.series().steps[-1])

@@ -54,7 +54,7 @@ class CubeRuleMemory(Claim):
             )
             words.append(f"cube {cube or 'not measured'}, τ_rule {one.rule}, τ_mem {one.memory}, {fall}")
             clocks = {"cube": None if cube is None else cube.as_json(), "rule": one.rule.as_json()}
-            values[f"seed {one.record.seed}"] = {**clocks, "memory": one.memory.as_json(), "dips": [after, before]}
+            values[one.record.seed_words] = {**clocks, "memory": one.memory.as_json(), "dips": [after, before]}
         seeds = point.seeds_to(memory_onset)
         measured = f"N = {number(point.n)}: {'; '.join(words)}"
         return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)

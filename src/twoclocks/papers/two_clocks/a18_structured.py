@@ -79,10 +79,10 @@ class RowsAlone(Structured):
         alone = self.chosen(records).where(rule__name="row_latin", encoding__name="scalar").of_largest_n()
         if not alone:
             return not_run("p1-dit-row-latin in the scalar encoding")
-        onsets = {one.seed: printed_clocks(one, STRUCTURED).rule for one in alone}
+        onsets = {one.seed_words: printed_clocks(one, STRUCTURED).rule for one in alone}
         answer = agreed(is_within(interval_of(one), 0, SOON) for one in onsets.values())
-        words = ", ".join(f"seed {seed}: {one}" for seed, one in onsets.items())
-        values = {f"seed {seed}": one.as_json() for seed, one in onsets.items()}
+        words = ", ".join(f"{seed}: {one}" for seed, one in onsets.items())
+        values = {seed: one.as_json() for seed, one in onsets.items()}
         return Judgement(verdict_of(answer, alone.seeds), f"τ_rule {words} (N {alone[0].n:,})", alone.seeds, values)
 
 
@@ -101,7 +101,7 @@ class OneHotLater(Structured):
     def judge(self, records: Records) -> Judgement:
         chosen = self.chosen(records).where(rule__name=("latin", "sudoku")).those(lambda one: not is_transposed(one))
         pairs = {
-            (one.value("rule.name"), one.n, one.seed): (one, other)
+            (one.value("rule.name"), one.n, one.seed_words): (one, other)
             for one in chosen.where(encoding__name="scalar")
             for other in chosen.where(encoding__name="one_hot")
             if same_data(one, other)
@@ -123,11 +123,10 @@ class OneHotLater(Structured):
             Records(pairs[name][0] for name in onsets if name[0] == rule).seeds for rule in {name[0] for name in onsets}
         )
         words = [
-            f"{rule}, N {n:,}, seed {seed}: scalar {both[0]}, one-hot {both[1]}"
-            for (rule, n, seed), both in onsets.items()
+            f"{rule}, N {n:,}, {seed}: scalar {both[0]}, one-hot {both[1]}" for (rule, n, seed), both in onsets.items()
         ]
         words += [f"missing: {', '.join(missing)}"] * bool(missing)
-        values = {f"{rule}, N {n}, seed {seed}": [o.as_json() for o in b] for (rule, n, seed), b in onsets.items()}
+        values = {f"{rule}, N {n}, {seed}": [o.as_json() for o in b] for (rule, n, seed), b in onsets.items()}
         return Judgement(verdict_of(together, seeds), "; ".join(words), seeds, values)
 
 
@@ -169,9 +168,9 @@ def rows_first(record: Record) -> Answer:
 
 def order_words(records: Records) -> str:
     return ", ".join(
-        f"seed {one.seed} rows {part_onsets(one)['row']}, columns {part_onsets(one)['column']}" for one in records
+        f"{one.seed_words} rows {part_onsets(one)['row']}, columns {part_onsets(one)['column']}" for one in records
     )
 
 
 def onsets_json(record: Record) -> dict[str, Any]:
-    return {"seed": record.seed, **{kind: one.as_json() for kind, one in part_onsets(record).items()}}
+    return {"seed": record.seed_words, **{kind: one.as_json() for kind, one in part_onsets(record).items()}}

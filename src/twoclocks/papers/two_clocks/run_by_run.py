@@ -46,6 +46,6 @@ class RunByRun(Claim):
             return not_run(f"{self.preset} at G = {GROUP} with {self.needed}")
         answer = agreed(all_of([*one.answers().values()]) for one in found.values())
         seeds = Records(found).seeds
-        words = "; ".join(f"seed {run.seed}, N {run.n:,}: {one.words()}" for run, one in found.items())
-        values = {f"seed {run.seed}, N {run.n}": one.as_json() for run, one in found.items()}
+        words = "; ".join(f"{run.seed_words}, N {run.n:,}: {one.words()}" for run, one in found.items())
+        values = {f"{run.seed_words}, N {run.n}": one.as_json() for run, one in found.items()}
         return Judgement(verdict_of(answer, seeds), words, seeds, values)
