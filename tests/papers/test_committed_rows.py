@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,24 @@ def test_incomplete_rows_are_refused(tmp_path: Path, damage: bytes) -> None:
     (stored,) = read_rows(tmp_path)
     with pytest.raises(UserError, match="restore the file"):
         stored.rows()
+
+
+def test_rows_of_an_unfinished_run_or_of_something_else_are_refused(tmp_path: Path) -> None:
+    def rewritten(change: dict[str, object], values: list[object] | None = None) -> StoredRun:
+        run = two_clocks_run(tmp_path, "p1-gpt-mini", {"data.n": 512}, rule=100, memory=500, last=1_000)
+        header, *columns = [json.loads(line) for line in run.path.read_text().splitlines()]
+        columns[0]["values"] = values or columns[0]["values"]
+        run.path.write_text("".join(json.dumps(line) + "\n" for line in [{**header, **change}, *columns]))
+        return StoredRun(run.path)
+
+    with pytest.raises(UserError, match=r"jsonl: its run has not ended \('running'\)"):
+        rewritten({"status": "running"}).rows()
+    with pytest.raises(UserError, match=r"jsonl: .*restore the file"):
+        rewritten({"settings": None}).rows()
+    with pytest.raises(UserError, match=r"jsonl: .*restore the file"):
+        rewritten({}, ["x"] * 60).rows()
+    with pytest.raises(UserError, match=r"jsonl: rule, model"):
+        rewritten({"settings": {"data": {"n": "many"}}}).settings  # noqa: B018
 
 
 def test_a_run_covers_a_cell_of_the_same_training_and_end(tmp_path: Path) -> None:

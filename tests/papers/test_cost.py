@@ -26,6 +26,7 @@ from twoclocks.papers.views import view_file, write_views
 from twoclocks.runs import Run
 from twoclocks.runs.settings import RunSettings, build_settings
 from twoclocks.sweeps import EXECUTORS
+from twoclocks.sweeps.cells import cell_path
 from twoclocks.sweeps.coordinator import run_sweep
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.training.stopping import StoppedError
@@ -109,8 +110,9 @@ def test_training_ends_in_time_for_views(tmp_path: Path, monkeypatch: pytest.Mon
     cell = finished(place, grid)
     long = SMOKE.cell("p1-gpt-mini", {"training.steps": 10**7, "evaluation.steps": [10**7]})
     monkeypatch.setattr(reproduction, "expected_view_seconds", lambda settings, views: 60.0)
-    sweep = place.make([cell, long], ONE_WORKER, lambda sweep: None, seconds=50)
-    assert sweep.counts()["finished"] == 1
+    seen: list[int] = []
+    place.make([cell, long], ONE_WORKER, lambda sweep: seen.append(sweep.counts()["finished"]), seconds=50)
+    assert seen[-1] == 1
     assert not place.lacking_views(cell, grid.views)
     assert cell.key not in {one.key for _, one in waiting_cells(place)}
 
@@ -123,6 +125,17 @@ def test_without_time_views_wait_for_the_next_call(tmp_path: Path) -> None:
     assert place.lacking_views(cell, grid.views) == [*grid.views]
     place.make([cell], ONE_WORKER, lambda sweep: None)
     assert all(view_file(place.rows / file_name(cell.settings), name).is_file() for name in grid.views)
+
+
+def test_a_view_that_cannot_be_measured_is_a_failure_with_its_reason(tmp_path: Path) -> None:
+    place = Reproduction(SMOKE, tmp_path, tmp_path / "rows")
+    grid = grid_named("dissection-gpt")
+    cell = finished(place, grid)
+    for path in (cell_path(place.runs, cell) / "weights").iterdir():
+        path.write_bytes(b"junk")
+    failures = place.make([cell], ONE_WORKER, lambda sweep: None)
+    assert "view" in failures[cell.key] and place.failures() == failures
+    assert waiting_cells(place)[-1][1].key == cell.key  # after all that may succeed
 
 
 def test_an_interrupted_measurement_goes_on(tiny_dit: Run, tmp_path: Path) -> None:

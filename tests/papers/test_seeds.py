@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from simulated import clocks_run, records
 
+from twoclocks.papers.claim import Judgement
 from twoclocks.papers.ledger import claim_rows, claims_table
 from twoclocks.papers.records import Records
 from twoclocks.papers.reproduction import entries
+from twoclocks.papers.seeds import Seeds
 
 Pairs = Sequence[tuple[int, int]]  # the seed of the data and the seed of training
 
@@ -66,3 +71,10 @@ def test_nothing_varies_in_one_run_and_nothing_is_said_of_none(tmp_path: Path) -
 def test_every_claim_says_its_seeds(tmp_path: Path) -> None:
     every = claim_rows(repeated(tmp_path, [(0, 0), (0, 1), (0, 2)]))
     assert all({"seeds", "data_seeds", "training_seeds"} <= row.as_json().keys() for row in every)
+
+
+def test_a_number_of_seeds_survives_copies_and_pickles() -> None:
+    seeds = Seeds(3, 1, 3)
+    for again in (copy.deepcopy(seeds), pickle.loads(pickle.dumps(seeds))):
+        assert again == 3 and again.words == "3 (training)"
+    assert asdict(Judgement("reproduced", "", seeds))["seeds"].words == "3 (training)"

@@ -108,10 +108,10 @@ def make(place: Reproduction, cells: list[Cell], executor: Executor, seconds: fl
     if not cells:
         return 0
     with watch_sweep() as observe:
-        sweep = place.make(cells, executor, observe, seconds)
-    for key, reason in sweep.failures.items():
+        failures = place.make(cells, executor, observe, seconds)
+    for key, reason in failures.items():
         log.warning(f"{key} failed: {reason}")
-    return len(sweep.failures)
+    return len(failures)
 
 
 def check_device(cells: list[Cell], scale: Scale) -> None:

@@ -30,7 +30,9 @@ class Interval:
         return Interval(quotient(self.low, other.high, 0.0), quotient(self.high, other.low, math.inf))
 
     def __sub__(self, other: Interval) -> Interval:
-        return Interval(self.low - other.high, self.high - other.low)
+        """The difference of two numbers; what is later than the end of both runs may be anything."""
+        ends = self.low - other.high, self.high - other.low
+        return Interval(-math.inf if math.isnan(ends[0]) else ends[0], math.inf if math.isnan(ends[1]) else ends[1])
 
     def __pow__(self, exponent: float) -> Interval:
         """A power, with a positive exponent, of a number of at least 0."""
@@ -47,14 +49,18 @@ class Interval:
         return format(self)
 
     def __format__(self, form: str) -> str:
-        """Such as ``900–1,200``, ``900``, ``> 900`` or ``never``; ``form`` is that of each end, as of a float."""
+        """Such as ``900–1,200``, ``900``, ``> 900``, ``< 900`` or ``never``; ``form``: of each end, as of a float."""
         low, high = number(self.low, form), number(self.high, form)
+        if self.low == -math.inf:
+            return "unknown" if self.high == math.inf else f"< {high}"
         if math.isinf(self.high):
             return "never" if math.isinf(self.low) else f"> {low}"
         return low if low == high else f"{low}–{high}"
 
     def times(self, form: str = "") -> str:
-        """As a factor: ``×4–5``, or ``more than ×4``."""
+        """As a factor: ``×4–5``, ``more than ×4``, or ``×∞`` where there is no end."""
+        if math.isinf(self.low):
+            return "×∞"
         return f"more than ×{number(self.low, form)}" if math.isinf(self.high) else f"×{format(self, form)}"
 
     def as_json(self) -> list[float | None]:
@@ -88,8 +94,13 @@ def median_of(intervals: Sequence[Interval]) -> Interval:
 
 
 def geometric_mean_of(intervals: Sequence[Interval]) -> Interval:
-    """Bounds of the geometric mean of several numbers of at least 0."""
-    product = Interval(math.prod(one.low for one in intervals), math.prod(one.high for one in intervals))
+    """Bounds of the geometric mean of several numbers of at least 0.
+
+    >>> geometric_mean_of([Interval(0, 0), Interval(3, math.inf)])  # 0 times what is not known may be anything
+    Interval(low=0.0, high=inf)
+    """
+    low, high = (math.prod(ends) for ends in zip(*((one.low, one.high) for one in intervals), strict=True))
+    product = Interval(0.0 if math.isnan(low) else low, math.inf if math.isnan(high) else high)
     return product ** (1 / len(intervals))
 
 

@@ -59,8 +59,12 @@ class Reproduction:
         known = by_identity(records if records is not None else self.records())
         return [cell for cell in cells if not is_covered(cell, known)]
 
-    def make(self, cells: Sequence[Cell], executor: Executor, report: Report, seconds: float | None = None) -> Sweep:
+    def make(
+        self, cells: Sequence[Cell], executor: Executor, report: Report, seconds: float | None = None
+    ) -> dict[str, str]:
         """Make runs; the rows of each are written as soon as it is finished, its views are measured after the last.
+
+        Returns what failed: keys of cells, with the reason.
 
         ``seconds``: stop then. Runs that are interrupted continue the next time from where they are. Their directories
         may be gone by then, and with them what views could be measured on; so training ends early enough for the views
@@ -77,10 +81,20 @@ class Reproduction:
         finally:
             watch.write_finished()
             self.remember_failures(cells, watch.sweep.failures)
+        failures = {**watch.sweep.failures, **self.measure_all_views(cells, watch)}
+        self.remember_failures(cells, failures)
+        return failures
+
+    def measure_all_views(self, cells: Iterable[Cell], watch: Watch) -> dict[str, str]:
+        """Measure the views of finished cells until the time is over; returns what could not be measured, and why."""
+        failures = {}
         with contextlib.suppress(EndOfTimeError):
             for cell in cells:
-                self.measure_views(cell, watch.views.get(cell.key, ()), watch.check_time)
-        return watch.sweep
+                try:
+                    self.measure_views(cell, watch.views.get(cell.key, ()), watch.check_time)
+                except UserError as error:
+                    failures[cell.key] = str(error)
+        return failures
 
     def failures(self) -> dict[str, str]:
         """The cells that failed when they were last tried, with the reason."""

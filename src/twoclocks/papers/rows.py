@@ -20,10 +20,12 @@ from twoclocks.core.counts import HITS_SUFFIX, TRIALS, TRIALS_SUFFIX
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import show
 from twoclocks.evaluation.quantization import Invalid
+from twoclocks.runs.columns import STEP
 from twoclocks.runs.load import Run, RunReading
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.checksums import without_labels
 from twoclocks.store.files import read, write_atomic
+from twoclocks.sweeps.cells import DONE
 from twoclocks.training.loop import TrainingSettings
 
 FORMAT = 1
@@ -31,6 +33,7 @@ SUFFIX = ".jsonl"
 # Columns that no figure or claim reads, and that would double the size.
 LEFT_OUT = tuple(Invalid.column(threshold) for threshold in (0.1, 0.2))
 STATUS = ("status", "stopped_at", "reason", "seconds")
+NUMBER = (int, float, type(None))
 
 
 def identity(settings: RunSettings) -> str:
@@ -114,13 +117,25 @@ class StoredRun(RunReading):
         try:
             header, *rest = [json.loads(line) for line in read(self.path).decode().splitlines()]
             columns = {line["column"]: line["values"] for line in rest}
-            complete = header["format"] == FORMAT and [*columns] == header["columns"]
+            complete = header["format"] == FORMAT and [*columns] == header["columns"] and STEP in columns
             complete = complete and {len(values) for values in columns.values()} == {header["evaluations"]}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            numbers = all(isinstance(value, NUMBER) for values in columns.values() for value in values)
+            known = isinstance(header["settings"], dict) and isinstance(header["derived"], dict)
+            status = header["status"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.path}: holds no rows of a run ({show(error)}); restore the file") from None
-        if not complete:
+        if not (complete and numbers and known):
             raise UserError(f"{self.path}: is incomplete, or of another format than {FORMAT}; restore the file")
+        if status not in DONE:
+            raise UserError(f"{self.path}: its run has not ended ({show(status)}); finish it and write its rows again")
         return header, columns
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        try:
+            return super().settings
+        except UserError as error:
+            raise UserError(f"{self.path}: {error}") from None
 
     @cached_property
     def manifest(self) -> dict[str, Any]:

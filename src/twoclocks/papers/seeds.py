@@ -23,6 +23,10 @@ class Seeds(int):
         found.data, found.training = data, training
         return found
 
+    def __getnewargs__(self) -> tuple[int, int, int]:  # type: ignore[override]
+        """For copies and pickles."""
+        return int(self), self.data, self.training
+
     @property
     def varied(self) -> tuple[str, ...]:
         """What differs between the repetitions."""
@@ -31,6 +35,8 @@ class Seeds(int):
     @property
     def words(self) -> str:
         """The number and what it counts, for a table."""
+        if self > 1 and not self.varied:
+            return f"{int(self)} (data or training)"
         if len(self.varied) == 2 and not self == self.data == self.training:
             return f"{int(self)} ({self.data} data, {self.training} training)"
         return f"{int(self)} ({' and '.join(self.varied)})" if self.varied else f"{int(self) or ''}"
@@ -47,6 +53,8 @@ def fewest(found: Iterable[Seeds]) -> Seeds:
 
     >>> fewest([Seeds(3, 1, 3), Seeds(5, 3, 5)]).words, fewest([]) == NO_SEEDS
     ('3 (training)', True)
+    >>> fewest([Seeds(3, 1, 3), Seeds(3, 3, 1)]).words  # some settings vary the one, some the other
+    '3 (data or training)'
     """
     every = list(found)
     if not every:

@@ -81,7 +81,7 @@ def write_views(
     """Measure views on a finished run, and write what they measured beside its rows; returns the files.
 
     ``report`` is called before every measurement. It may raise: what was measured is kept in the run directory, and
-    the next call goes on from there.
+    the next call goes on from there. UserError where a view cannot be measured; the others are written before.
     """
     chosen = choose_views(names)
     found = dissect_run(run, chosen, device, report, precision=precision)
@@ -94,6 +94,8 @@ def write_views(
         path = view_file(folder / file_name(run.settings), name)
         write_atomic(path, encode_view(name, chosen[name], work.steps, arrays))
         written.append(path)
+    for name, reason in found.refused.items():
+        raise UserError(f"view {name} of {run.label}: {reason}")
     return written
 
 
