@@ -195,7 +195,7 @@ def draw_curves_by_group(axis: Any, info: ClockPanels, clock: ClockName, letter:
     runs = clock_runs(info.groups, clock) or info.groups
     draw_family(axis, runs, values, lambda one: one.group, colours)
     proportion_axis(axis, label)
-    colour_legend(axis, colours, f"G (N = {info.n:,})", ncols=2, loc="center left")
+    colour_legend(axis, colours, f"G (N = {info.n:,})", ncols=2, loc="best")
     name_panel(axis, letter, f"{label} by G")
 
 
