@@ -109,8 +109,9 @@ def test_only_the_baseline_of_the_scale_is_judged(tmp_path: Path) -> None:
     for other in others:
         noise = sweep(tmp_path, "p1-dit-mini", "learning_rate", fast, 3, other=other)
         assert DiTRate().judge(Records([*own, *noise])).verdict == "reproduced", other
-    desk = {1e-4: (60_000.0, 2e5), 1e-3: (20_000.0, 1e5), 3e-3: (NEVER, NEVER)}
     for preset, claim in (("p1-dit-mini", DiTRate()), ("p1-gpt-mini", GPTRate())):
+        baseline = DESK.cell(preset, {}).settings.training.learning_rate
+        desk = {1e-4: (60_000.0, 2e5), baseline: (20_000.0, 1e5), 3e-3: (NEVER, NEVER)}
         few = {rate: (clocks[0] / 10, clocks[1] / 10) for rate, clocks in desk.items()}
         small = sweep(tmp_path / "desk", preset, "learning_rate", few, 3, n=512, scale=DESK)
         assert claim.judge(Records(small, DESK)).verdict == "reproduced"

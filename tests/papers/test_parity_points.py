@@ -53,7 +53,7 @@ def test_only_group_n_seeds_and_length_may_differ(tmp_path: Path) -> None:
 
 def test_scales_are_not_mixed(tmp_path: Path) -> None:
     every = [one for scale in (GPU, DESK, SMOKE) for one in run(tmp_path, {"data.n": 32}, scale=scale)]
-    for scale, batch in ((GPU, 256), (DESK, 64), (SMOKE, 8)):
+    for scale, batch in ((GPU, 256), (DESK, 32), (SMOKE, 8)):
         found = Records(every, scale).baseline("p1-dit-mini")
         assert [one.value("training.batch") for one in found] == [batch]
 

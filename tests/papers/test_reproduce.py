@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from simulated import records, two_clocks_run
 
 from twoclocks.cli import main
+from twoclocks.objectives.edm import EDM
 from twoclocks.papers import two_clocks
 from twoclocks.papers.campaign import next_cells, rounds, waiting_cells
 from twoclocks.papers.claim import VERDICTS
@@ -172,6 +174,23 @@ def test_every_grid_has_runs_at_every_scale(scale: str) -> None:
     for one in grids():
         cells = one.cells(SCALES[scale])
         assert cells and len({cell.key for cell in cells}) == len(cells), one.name
+
+
+def test_small_scales_train_each_kind_of_model_in_its_own_way() -> None:
+    """A run's own values come before those of its scale; the paper's scales have the paper's N and noise levels."""
+    desk, paper = (SCALES[name] for name in ("desk", "paper"))
+    dit, gpt = (desk.cell(preset, {}).settings for preset in ("p1-dit-mini", "p1-gpt-mini"))
+    assert dit.training.learning_rate > gpt.training.learning_rate and dit.training.steps > gpt.training.steps
+    assert isinstance(dit.objective, EDM) and dit.objective.log_sigma_mean > EDM().log_sigma_mean
+    assert dit.objective.sigma_data == 1.0  # what the scale does not name stays the preset's
+    slow = desk.cell("p1-dit-mini", {"training.learning_rate": 1e-5, "objective.sigma_data": 0.5}).settings
+    assert slow.training.learning_rate == 1e-5 and slow.training.batch == dit.training.batch
+    assert slow.objective == replace(dit.objective, sigma_data=0.5)
+    law = {cell.settings.data.n for cell in grid_named("dit-law").cells(desk)}
+    assert max(law) < max(cell.settings.data.n for cell in grid_named("gpt-law").cells(desk)) and len(law) == 4
+    for scale in (GPU, paper):
+        plain = scale.cell("p1-dit-mini", {}).settings
+        assert plain.objective == EDM(sigma_data=1.0) and scale.copied_sizes((64, 4096)) == (64, 4096)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def calibration(scale: Scale) -> Iterator[Cell]:
 
 @grid("calibration-memory", 1, "τ_mem of the baseline at σ_data = 1")
 def calibration_memory(scale: Scale) -> Iterator[Cell]:
-    for n in scale.sizes((256, 1024)):
+    for n in scale.copied_sizes((256, 1024)):
         for seed in scale.seeds(2):
             shared = {"training.steps": 150_000, **evaluated(*((90, 2_000) if n < 1024 else (60, 5_000))), **AT_MEMORY}
             yield scale.cell(DIT, {"data.n": n, "objective.sigma_data": 1.0, "training.seed": seed}, shared)
@@ -111,7 +111,7 @@ def dit_rule(scale: Scale) -> Iterator[Cell]:
 
 @grid("dit-groups", 8, "both clocks of DiT-mini over group size and N")
 def dit_groups(scale: Scale) -> Iterator[Cell]:
-    for n in scale.sizes((256, 512, 1024)):
+    for n in scale.copied_sizes((256, 512, 1024)):
         for group in scale.thinned(GROUPS):
             yield scale.cell(DIT, {"rule.group": group, "data.n": n}, until_copying(n))
 
@@ -128,7 +128,7 @@ def half_copies(scale: Scale) -> Iterator[Cell]:
 @grid("recombination", 8, "group sizes and N at which a training set holds a part of the valid groups only")
 def recombination(scale: Scale) -> Iterator[Cell]:
     for group, n in ((9, 64), (12, 256), (18, 256)):
-        for size in scale.sizes((n,)):
+        for size in scale.copied_sizes((n,)):
             for seed in scale.seeds(3):
                 point = {"rule.group": group, "data.n": size, "training.seed": seed}
                 yield scale.cell(DIT, point, until_copying(n))
@@ -136,7 +136,7 @@ def recombination(scale: Scale) -> Iterator[Cell]:
 
 @grid("dit-groups-small", 8, "τ_mem of DiT-mini by group size at a fourth N, without which no law can be fitted")
 def dit_groups_small(scale: Scale) -> Iterator[Cell]:
-    for n in scale.sizes((128,)):
+    for n in scale.copied_sizes((128,)):
         for group in scale.thinned(GROUPS):
             yield scale.cell(DIT, {"rule.group": group, "data.n": n}, until_copying(n))
 
@@ -149,7 +149,7 @@ def law_run(scale: Scale, n: int, seed: int) -> Cell:
 
 @grid("dit-law", 9, "τ_mem of DiT-mini over N, up to the baseline of 4,096 samples")
 def dit_law(scale: Scale) -> Iterator[Cell]:
-    for n in scale.sizes((64, 128, 256, 512, 1024, 2048, 4096)):
+    for n in scale.copied_sizes((64, 128, 256, 512, 1024, 2048, 4096)):
         for seed in scale.seeds(3 if n <= 1024 else 2 if n < 4096 else 1):
             yield law_run(scale, n, seed)
 
@@ -170,7 +170,7 @@ def dissection_gpt(scale: Scale) -> Iterator[Cell]:
 @grid("dissection", 9, "checkpoints of DiT-mini from the first steps to beyond τ_mem", views=DIT_VIEWS)
 def dissection(scale: Scale) -> Iterator[Cell]:
     shared = {"training.steps": 150_000, **KEPT, "evaluation.keep_samples": 2048}
-    for n in scale.sizes((1024,)):
+    for n in scale.copied_sizes((1024,)):
         for seed in scale.seeds(3):
             yield scale.cell(DIT, {"data.n": n, "training.seed": seed}, shared)
 
@@ -268,7 +268,7 @@ def gpt_optimizer_seeds(scale: Scale) -> Iterator[Cell]:
 @grid("dit-optimizer", 12, "DiT-mini's learning rate and weight decay at G = 6")
 def dit_optimizer(scale: Scale) -> Iterator[Cell]:
     shared = {"training.steps": 300_000, **evaluated(60, 1_000), **AT_MEMORY}
-    for n in scale.sizes((4096,)):
+    for n in scale.copied_sizes((4096,)):
         for rate in scale.thinned(RATES):
             yield scale.cell(DIT, {"rule.group": 6, "data.n": n, "training.learning_rate": rate}, shared)
         for decay in scale.thinned((1e-5, 1e-4, 1e-3, 1e-2)):

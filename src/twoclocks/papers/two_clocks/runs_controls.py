@@ -52,7 +52,7 @@ CONTROLS: tuple[Mapping[str, Any], ...] = (
 def controls(scale: Scale) -> Iterator[Cell]:
     for change in CONTROLS:
         for seed in scale.seeds(2):
-            for n in scale.sizes((512,)):
+            for n in scale.copied_sizes((512,)):
                 point = {"data.n": n, "training.seed": seed, **change}
                 yield scale.cell(DIT, point, until_copying(n))
             for n in scale.sizes((4096,)):
@@ -68,6 +68,6 @@ def network_sizes_seeds(scale: Scale) -> Iterator[Cell]:
 
 @grid("dit-law-seeds", 16, "τ_mem of DiT-mini at the two largest N, three seeds")
 def dit_law_seeds(scale: Scale) -> Iterator[Cell]:
-    for n in scale.sizes((2048, 4096)):
+    for n in scale.copied_sizes((2048, 4096)):
         for seed in scale.seeds(3):
             yield law_run(scale, n, seed)
