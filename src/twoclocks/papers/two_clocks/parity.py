@@ -14,6 +14,7 @@ from twoclocks.papers.as_printed import diverged, printed_clocks
 from twoclocks.papers.claim import ENOUGH_SEEDS, Judgement
 from twoclocks.papers.intervals import Interval, interval_of, median_of
 from twoclocks.papers.records import Record, Records
+from twoclocks.papers.scales import Scale
 from twoclocks.papers.seeds import Seeds, fewest
 
 K = TypeVar("K")
@@ -171,6 +172,17 @@ def with_enough_seeds(
         return every
     measured = f"{repeated.measured}; with fewer seeds too, not judged: {every.measured}"
     return replace(repeated, measured=measured, values={**repeated.values, "with_fewer_seeds": every.values})
+
+
+def at_papers_n(found: Judgement, n: int, scale: Scale) -> Judgement:
+    """The judgement of a claim about the paper's N; runs at another N do not decide it.
+
+    Scales with networks of their own have sizes of their own, too.
+    """
+    if n == PAPER_N or scale.networks or found.verdict == "not run":
+        return found
+    measured = f"{found.measured}; undecided at N = {n:,}: the claim is about N = {PAPER_N:,}"
+    return replace(found, verdict="undecided", measured=measured)
 
 
 def listed(numbers: Iterable[int]) -> str:
