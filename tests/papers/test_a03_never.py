@@ -14,7 +14,12 @@ from twoclocks.papers.two_clocks.a03_never import HARD, DiTNeverLearned, GPTNeve
 
 
 def runs(
-    folder: Path, groups: Sequence[int] = HARD, seeds: int = 3, learned: float = 0.0, memory: float = 20_000
+    folder: Path,
+    groups: Sequence[int] = HARD,
+    seeds: int = 3,
+    learned: float = 0.0,
+    memory: float = 20_000,
+    first: int = 0,
 ) -> Records:
     """GPT runs whose samples are copies from a step on; of all others a proportion is valid, at the step 3,000."""
     steps = log_steps(100, 60_000)
@@ -24,7 +29,7 @@ def runs(
         chance = 2.0 ** -(36 // group)
         new = (1 - copied) * (chance + learned * rise(steps, 3_000))
         columns = {"sample_accuracy": copied + new, "sample_memorization": copied, "valid_new": new}
-        for seed in range(seeds):
+        for seed in range(first, first + seeds):
             change = {"rule.group": group, "training.seed": seed}
             made.append(simulated_run(folder, "p1-gpt-mini", change, steps, columns))
     return records(made)
@@ -54,6 +59,13 @@ def test_one_learned_group_refutes_and_the_other_model_is_judged_apart(tmp_path:
     found = GPTNeverLearned().judge(both)
     assert found.verdict == "refuted" and np.argmax(list(found.values["excess"].values())) == 0
     assert DiTNeverLearned().judge(both).verdict == "not run"
+
+
+def test_seeds_that_disagree_leave_it_open(tmp_path: Path) -> None:
+    """One of three seeds learns parity of nine bits: neither never learned nor learned."""
+    others = [*runs(tmp_path, (12, 18, 36)), *runs(tmp_path, (9,), seeds=2)]
+    found = GPTNeverLearned().judge(Records([*others, *runs(tmp_path, (9,), seeds=1, learned=0.9, first=2)]))
+    assert found.verdict == "undecided" and "seeds disagree at G=9, N=4,096" in found.measured
 
 
 def test_a_rule_that_is_neither_learned_nor_copied_leaves_it_open(tmp_path: Path) -> None:
