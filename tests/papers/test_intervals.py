@@ -10,7 +10,6 @@ import pytest
 from twoclocks.clocks.onset import Onset
 from twoclocks.papers.intervals import (
     Interval,
-    geometric_mean_of,
     is_below,
     is_earlier,
     is_positive,
@@ -82,6 +81,4 @@ def test_bounds_hold_for_every_choice_of_the_numbers() -> None:
         intervals = [Interval(*one) for one in some]
         spreads = [max(chosen) / min(chosen) for chosen in product(*some)]
         assert spread_of(intervals).high == max(spreads)
-        means = [math.prod(chosen) ** (1 / len(chosen)) for chosen in product(*some)]
-        assert geometric_mean_of(intervals) == Interval(min(means), max(means))
         assert range_of(intervals) == Interval(min(low for low, _ in some), max(high for _, high in some))

@@ -93,17 +93,6 @@ def median_of(intervals: Sequence[Interval]) -> Interval:
     return Interval(statistics.median(one.low for one in intervals), statistics.median(one.high for one in intervals))
 
 
-def geometric_mean_of(intervals: Sequence[Interval]) -> Interval:
-    """Bounds of the geometric mean of several numbers of at least 0.
-
-    >>> geometric_mean_of([Interval(0, 0), Interval(3, math.inf)])  # 0 times what is not known may be anything
-    Interval(low=0.0, high=inf)
-    """
-    low, high = (math.prod(ends) for ends in zip(*((one.low, one.high) for one in intervals), strict=True))
-    product = Interval(0.0 if math.isnan(low) else low, math.inf if math.isnan(high) else high)
-    return product ** (1 / len(intervals))
-
-
 def largest_of(intervals: Sequence[Interval]) -> Interval:
     """Bounds of the largest of several numbers."""
     return Interval(max(one.low for one in intervals), max(one.high for one in intervals))
