@@ -24,15 +24,13 @@ def sweep(
 ) -> Records:
     """Runs at G = 6 whose onsets scatter by 3%; ``other``: more settings."""
     other = more.pop("other", {})
+    more = {"last": 300_000 if "dit" in preset else 40_000, **more}
     found = []
     for value, (rule, memory) in clocks.items():
         for seed in range(seeds):
             scatter = float(np.exp(np.random.default_rng(seed).normal(0, 0.03)))
             change = {"rule.group": 6, "data.n": n, "training.seed": seed, f"training.{swept}": value, **other}
-            last = 300_000 if "dit" in preset else 40_000
-            found.append(
-                two_clocks_run(folder, preset, change, rule=rule * scatter, memory=memory / scatter, last=last, **more)
-            )
+            found.append(two_clocks_run(folder, preset, change, rule=rule * scatter, memory=memory / scatter, **more))
     return records(found)
 
 
@@ -82,9 +80,19 @@ def test_weight_decay(tmp_path: Path, memory: tuple[float, ...], seeds: int, ver
     assert found.verdict == verdict, found
 
 
-def test_a_rule_that_is_not_learned_has_no_window(tmp_path: Path) -> None:
-    clocks = {0.0: (500, 4_000), 0.1: (500, 9_000), 1.0: (NEVER, NEVER)}
-    assert WideningDecay().judge(sweep(tmp_path, "p1-gpt-mini", "weight_decay", clocks, 3)).verdict == "reproduced"
+def test_a_rule_that_is_learned_by_copying_has_no_window_and_one_that_is_not_seen_may_have_one(tmp_path: Path) -> None:
+    """Neither a run that ended before both clocks nor one that went on for long without them shows a narrow window."""
+    inside = {0.1: (500.0, 9_000.0)}
+    for name, ends, last, verdict in (
+        ("copied", (NEVER, 4_000), 40_000, "reproduced"),
+        ("never", (NEVER, NEVER), 40_000, "undecided"),
+        ("ended", (500, 9_000), 300, "undecided"),
+    ):
+        outside = sweep(tmp_path / name, "p1-gpt-mini", "weight_decay", {0.0: ends, 1.0: ends}, 3, last=last)
+        found = WideningDecay().judge(
+            Records([*outside, *sweep(tmp_path / name, "p1-gpt-mini", "weight_decay", inside, 3)])
+        )
+        assert found.verdict == verdict, (name, found)
 
 
 def test_a_window_that_opens_where_another_is_closed_is_wider() -> None:

@@ -90,7 +90,8 @@ class WideningDecay(Sweep):
     paper: ClassVar[str] = "a moderate weight decay maximizes the gap of τ_rule and τ_mem; very large ones reduce it"
     criterion: ClassVar[str] = (
         "τ_mem/τ_rule at some weight decay between 0 and the largest is larger than at both ends (ranges over seeds "
-        "apart); a run that does not learn the rule has no window"
+        "apart); a run that copies before it learns the rule, or diverges, has no window; one that ended before both "
+        "clocks may have any"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig27",)
     grids: ClassVar[tuple[str, ...]] = ("gpt-optimizer", "gpt-optimizer-seeds")
@@ -134,7 +135,8 @@ def window_span(found: Records) -> Interval:
 
 
 def one_window(clocks: Clocks) -> Interval:
-    if not clocks.rule.seen or clocks.verdict == "empty":
+    """τ_mem/τ_rule of one run; any number where it ended before both clocks."""
+    if clocks.verdict == "empty":
         return NO_WINDOW
     return interval_of(clocks.memory) / interval_of(clocks.rule)
 
