@@ -7,27 +7,37 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from simulated import clocks_run, records
+from simulated import clocks_run
 
-from twoclocks.papers.records import Records
+from twoclocks.papers.records import Record, Records
+from twoclocks.papers.scales import DESK, GPU, Scale
 from twoclocks.papers.two_clocks.a20_seeds import DiTSeeds, GPTSeeds
 
 Pairs = Sequence[tuple[float, float]]  # τ_rule and τ_mem of each seed
 AGREE = [(500, 5_000), (600, 6_000), (550, 5_500)]
 
 
-def runs(folder: Path, clocks: Pairs, group: int = 3, n: int = 4096, last: int = 60_000) -> Records:
-    return records(
-        [
-            clocks_run(
-                *(folder, "p1-gpt-mini", {"rule.group": group, "data.n": n, "training.seed": seed}),
-                rule=rule,
-                memory=memory,
-                last=last,
-            )
-            for seed, (rule, memory) in enumerate(clocks)
-        ]
-    )
+def runs(
+    folder: Path,
+    clocks: Pairs,
+    group: int = 3,
+    n: int = 4096,
+    last: int = 60_000,
+    first: int = 0,
+    preset: str = "p1-gpt-mini",
+    scale: Scale = GPU,
+) -> Records:
+    made = [
+        clocks_run(
+            *(folder, preset, {"rule.group": group, "data.n": n, "training.seed": seed}),
+            rule=rule,
+            memory=memory,
+            last=last,
+            scale=scale,
+        )
+        for seed, (rule, memory) in enumerate(clocks, first)
+    ]
+    return Records(map(Record, made), scale)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +68,44 @@ def test_the_frontier_is_reported_and_not_judged(tmp_path: Path) -> None:
     assert found.verdict == "reproduced" and "(frontier)" in found.measured
 
 
-def test_runs_that_end_at_the_rule_use_the_memory_of_others(tmp_path: Path) -> None:
-    """τ_mem of fewer samples of the same rule is a lower bound."""
-    short = runs(tmp_path, [(500, math.inf), (600, math.inf), (550, math.inf)], n=8192, last=1_000)
-    alone, beside = (GPTSeeds().judge(one).values for one in (short, Records([*short, *runs(tmp_path, AGREE)])))
-    assert alone["τ_rule, G=3, N=8,192"]["frontier"] and not beside["τ_rule, G=3, N=8,192"]["frontier"]
+def test_runs_that_end_at_the_rule_are_judged_far_from_the_frontier(tmp_path: Path) -> None:
+    """Their end is no τ_mem: where no run of a G and N copied, P1's law says where the frontier is."""
+    apart = [
+        one
+        for seed, rule in enumerate((600, 6_000, 2_500))
+        for one in runs(tmp_path, [(rule, 1e7)], 2, 1024, last=rule * 3 // 2, first=seed, preset="p1-dit-mini")
+    ]
+    agree = runs(tmp_path, [(9_000, 1e5)] * 3, 3, 1024, last=300_000, preset="p1-dit-mini")
+    found = DiTSeeds().judge(Records([*apart, *agree]))
+    assert found.verdict == "refuted" and not found.values["τ_rule, G=2, N=1,024"]["frontier"], found
+
+
+@pytest.mark.parametrize(
+    ("group", "n", "beside", "scale", "frontier"),
+    [
+        (3, 8192, None, GPU, False),  # P1's law: 10,800
+        (3, 256, None, GPU, True),  # P1's law: 315
+        (3, 8192, (8192, 700.0), GPU, True),  # copying was seen, long before P1's law
+        (3, 256, (256, 3_000.0), GPU, False),  # or long after it
+        (3, 8192, None, DESK, True),  # other networks have another law: perhaps copying follows at once
+        (3, 8192, (4096, 5_000.0), DESK, False),  # fewer samples are copied earlier
+    ],
+)
+def test_the_frontier_is_that_of_group_and_size(
+    tmp_path: Path, group: int, n: int, beside: tuple[int, float] | None, scale: Scale, frontier: bool
+) -> None:
+    made = [*runs(tmp_path, [(500, math.inf), (600, math.inf), (550, math.inf)], group, n, last=1_000, scale=scale)]
+    if beside is not None:
+        made += runs(tmp_path, [(550, beside[1])], group, beside[0], first=3, scale=scale)
+    found = GPTSeeds().judge(Records(made, scale))
+    assert found.values[f"τ_rule, G={group}, N={n:,}"]["frontier"] == frontier, found
+
+
+def test_where_copying_comes_long_before_the_rule_of_other_sizes_is_no_frontier(tmp_path: Path) -> None:
+    copied = [(math.inf, 1_000), (math.inf, 1_100), (math.inf, 5_000)]
+    assert GPTSeeds().judge(runs(tmp_path, copied, 6)).verdict == "undecided"  # the rule is perhaps learned just later
+    learned = runs(tmp_path, [(30_000, 1e9)], 6, 16384)
+    assert GPTSeeds().judge(Records([*runs(tmp_path, copied, 6), *learned])).verdict == "refuted"
 
 
 def test_seeds_that_ended_early_are_no_seeds(tmp_path: Path) -> None:

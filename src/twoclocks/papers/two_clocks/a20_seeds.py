@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.claim import CLAIMS, ENOUGH_SEEDS, Answer, Claim, Judgement, all_of, not_run, verdict_of
@@ -19,6 +20,7 @@ from twoclocks.papers.two_clocks.parity import (
     points_to_rule,
     rule_onset,
 )
+from twoclocks.papers.two_clocks.printed_fits import PRINTED_FITS, PrintedFit
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 
 FACTOR = 2.0  # of the onsets of different seeds, and of the two clocks away from the frontier
@@ -29,15 +31,16 @@ NEVER = 9  # P1: the smallest group that is never learned
 class AgreementOfSeeds(Claim):
     """Every group size and N with at least three seeds.
 
-    The frontier is where the two clocks meet: which comes first is then a matter of chance. It is found by medians,
-    so that one seed that disagrees cannot move its own setting to the frontier.
+    The frontier is where the two clocks meet: which comes first is then a matter of chance. It belongs to a G and N,
+    and is found by medians, so that one seed that disagrees cannot move its own setting to the frontier.
     """
 
     id: ClassVar[str] = "A20"
     title: ClassVar[str] = "runs agree across seeds away from the frontier"
     criterion: ClassVar[str] = (
         "at every G and N with at least three seeds, each clock's latest onset is less than twice its earliest; left "
-        "out is the frontier, where the medians of τ_rule and τ_mem lie within a factor of 2; both clocks must be there"
+        "out is the frontier, where the medians of τ_rule and τ_mem lie, or may lie, within a factor of 2 (τ_mem by "
+        "P1's law where no run of this G and N copied); both clocks must be there"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig28",)
     preset: ClassVar[str]
@@ -45,6 +48,7 @@ class AgreementOfSeeds(Claim):
     def judge(self, records: Records) -> Judgement:
         chosen = records.baseline(self.preset)
         clocks = {"τ_rule": points_to_rule(chosen), "τ_mem": points_to_memory(chosen)}
+        laws = {} if records.scale.networks else PRINTED_FITS[self.preset]  # other networks have other laws
         answers: list[Answer] = []
         words, used, values = [], list[Seeds](), dict[str, Any]()
         for name, found in clocks.items():
@@ -53,7 +57,7 @@ class AgreementOfSeeds(Claim):
                 spread, repeated = spread_over_seeds(name, point), point.seeds_to(CLOCKS[name])
                 if repeated < ENOUGH_SEEDS or spread is None:
                     continue
-                frontier = at_frontier(point, clocks["τ_mem"])
+                frontier = may_be_near(rule_at(point, clocks["τ_rule"]), memory_at(point, clocks["τ_mem"], laws))
                 words.append(f"{name} at {point}: {spread.times()} of {repeated}{' (frontier)' if frontier else ''}")
                 values[f"{name}, {point}"] = {"spread": spread.as_json(), "seeds": int(repeated), "frontier": frontier}
                 if not frontier:
@@ -93,15 +97,36 @@ def spread_over_seeds(clock: str, point: Point) -> Interval | None:
     return spread_of([interval_of(one) for one in onsets])
 
 
-def at_frontier(point: Point, memory: Points) -> bool:
-    """Whether the medians of both clocks lie within a factor of two, or may do so.
+def rule_at(point: Point, found: Points) -> Interval:
+    """The median τ_rule at a G and N; where copying came first, it is later, and than at other N too."""
+    rule = found.get((point.group, point.n), point).rule
+    if math.isfinite(rule.high):
+        return rule
+    if point.group >= NEVER:
+        return Interval(math.inf, math.inf)
+    seen = [one.rule.low for one in found.values() if one.group == point.group and math.isfinite(one.rule.high)]
+    return rule.at_least(min(seen, default=0.0))
 
-    Where no run of a point went on to τ_mem, it is at least that of fewer samples.
+
+def memory_at(point: Point, found: Points, laws: Mapping[int | None, PrintedFit]) -> Interval:
+    """The median τ_mem at a G and N where a run copied, else that of P1's law.
+
+    The end of a run without copies is no τ_mem but a lower bound, as is τ_mem of fewer samples.
     """
-    if math.isinf(point.rule.high):  # not learned before copying: only for hard rules is the frontier known to be far
-        return point.group < NEVER
-    earliest = max(
-        (one.memory.low for (group, n), one in memory.items() if group == point.group and n <= point.n),
-        default=point.memory.low,
-    )
-    return max(earliest, point.memory.low) < FACTOR * point.rule.high
+    same = found.get((point.group, point.n))
+    if same is not None and any(one.memory.seen for one in same.readings):
+        return same.memory
+    fewer = [one.memory.low for one in found.values() if one.group == point.group and one.n < point.n]
+    bound = max([*fewer, *(one.memory.lower for one in point.readings)])
+    law = laws.get(point.group)
+    return Interval(bound, math.inf) if law is None else Interval(law.at(point.n), law.at(point.n)).at_least(bound)
+
+
+def may_be_near(rule: Interval, memory: Interval) -> bool:
+    """Whether both clocks lie within a factor of two, or may do so.
+
+    >>> near, far, unknown = Interval(900, 1000), Interval(2000, 2100), Interval(1500, math.inf)
+    >>> [may_be_near(near, one) for one in (near, far, unknown)], may_be_near(far, near)
+    ([True, False, True], False)
+    """
+    return memory.low < FACTOR * rule.high and rule.low < FACTOR * memory.high
