@@ -83,7 +83,7 @@ def test_without_runs_the_error_names_them() -> None:
 def test_runs_that_end_at_tau_rule_show_no_memorization(tmp_path: Path) -> None:
     short = {"data.n": 512, "clocks.stop": "rule"}
     made = [two_clocks_run(tmp_path, name, short, 120, np.inf, 300) for name in ("p1-gpt-mini", "p1-dit-mini")]
-    for name in ("fig1", "fig7", "fig10", "fig28", "table4"):
+    for name in ("fig1", "fig7", "fig10", "table4"):
         with pytest.raises(MissingRunsError, match="beyond τ_rule; make the runs first"):
             FIGURES.get(name)().data(records_of(made))
     for name in ("fig2", "fig4", "fig8", "fig20"):
@@ -153,34 +153,47 @@ def test_table_4_has_a_law_per_group_and_network(law_records: Records) -> None:
     assert panel.by_group[2].law == row.ours.law
 
 
-def test_seeds_stand_together_at_the_frontier(tmp_path: Path) -> None:
-    """The group sizes and N with the most seeds and networks are shown; the moving average follows each curve."""
+def test_seeds_stand_together_where_most_were_run(tmp_path: Path) -> None:
+    """Each network has its panels with the most seeds, none with a single one; the moving average follows each curve.
+
+    Runs that end at τ_rule count too: they show whether the rule is learned at the same step.
+    """
     points = [
-        ("p1-gpt-mini", 4, 512, 3),
-        ("p1-dit-mini", 4, 512, 2),
-        ("p1-gpt-mini", 4, 4096, 1),
-        ("p1-gpt-mini", 2, 64, 5),
+        ("p1-gpt-mini", 4, 512, 3, "memory"),
+        ("p1-gpt-mini", 3, 1024, 3, "memory"),
+        ("p1-gpt-mini", 3, 4096, 1, "memory"),
+        ("p1-gpt-mini", 6, 512, 1, "memory"),
+        ("p1-dit-mini", 3, 1024, 2, "memory"),
+        ("p1-dit-mini", 2, 4096, 3, "rule"),
+        ("p1-dit-mini", 6, 64, 1, "memory"),
     ]
     made = [
         two_clocks_run(
-            *(tmp_path, preset, {"data.n": n, "rule.group": group, "training.seed": seed}),
+            *(tmp_path, preset, {"data.n": n, "rule.group": group, "training.seed": seed, "clocks.stop": stop}),
             rule=300 + seed,
             memory=2000,
             last=9000,
         )
-        for preset, group, n, seeds in points
+        for preset, group, n, seeds, stop in points
         for seed in range(seeds)
     ]
     figure = FIGURES.get("fig28")()
     info = figure.data(records_of(made))
-    assert info.places == ((4, 512), (4, 4096)) and info.presets == ("p1-gpt-mini", "p1-dit-mini")
-    assert [len(info.of("p1-gpt-mini", place)) for place in info.places] == [3, 1]
+    assert info.places == {"p1-gpt-mini": ((3, 1024), (4, 512)), "p1-dit-mini": ((2, 4096), (3, 1024))}
     one = info.of("p1-gpt-mini", (4, 512))[0]
     expected = one.run.accuracy[0]
     for value, smooth in zip(one.run.accuracy, one.accuracy, strict=True):
         expected = 0.6 * expected + 0.4 * value
         assert smooth == pytest.approx(expected)
-    assert "GPT-mini, G = 4, N = 512 (3 seeds)" in figure.caption(info)
+    words = figure.caption(info)
+    assert "GPT-mini, G = 4, N = 512 (3 seeds)" in words and "DiT-mini, G = 3, N = 1,024 (2 seeds)" in words
+    assert "1 seed" not in words and "one seed" not in words
+    titles = [axis.get_title(loc="left") for axis in figure.draw(info).axes]
+    assert titles[2] == "DiT-mini, G = 2, N = 4,096: 3 seeds"
+    single = figure.data(records_of([*made[:6], made[-1]]))
+    assert single.places["p1-dit-mini"] == ((6, 64),)
+    assert "DiT-mini: one seed each so far" in figure.caption(single)
+    assert len(figure.draw(single).axes) == 3  # no empty panel beside it
 
 
 def test_curves_are_the_rows(law_records: Records) -> None:

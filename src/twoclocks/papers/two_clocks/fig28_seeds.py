@@ -1,9 +1,10 @@
-"""P1 Fig. 28: runs that differ in their seed only, near the frontier of what is learned."""
+"""P1 Fig. 28: runs that differ in their seed only."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,7 @@ from twoclocks.papers.two_clocks.curves import (
     seeds_words,
     some_curves,
 )
-from twoclocks.papers.two_clocks.panels import explain, name_panel, proportion_axis, steps_axis, styled
+from twoclocks.papers.two_clocks.panels import name_panel, proportion_axis, steps_axis, styled
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 from twoclocks.report.drawings.parts import SMALL
 
@@ -45,11 +46,14 @@ class SeedCurves:
 
 @dataclass(frozen=True)
 class SeedsInfo:
-    """The data of the figure: columns of G and N, rows of networks."""
+    """The data of the figure: one row per network, one panel per G and N."""
 
-    places: tuple[Place, ...]
-    presets: tuple[str, ...]
+    places: Mapping[str, tuple[Place, ...]]  # by network
     curves: tuple[SeedCurves, ...]
+
+    @property
+    def panels(self) -> list[tuple[str, Place]]:
+        return [(preset, place) for preset, places in self.places.items() for place in places]
 
     def of(self, preset: str, place: Place) -> list[SeedCurves]:
         return [one for one in self.curves if one.run.preset == preset and (one.run.group, one.run.n) == place]
@@ -57,7 +61,7 @@ class SeedsInfo:
 
 @FIGURES.register("fig28")
 class Seeds(PaperFigure[SeedsInfo]):
-    """Seeds near the frontier."""
+    """Seeds of both networks."""
 
     id: ClassVar[str] = "fig28"
     title: ClassVar[str] = "Agreement of runs near the frontier of learnability"
@@ -66,61 +70,75 @@ class Seeds(PaperFigure[SeedsInfo]):
         "exponential moving average. Blue: rule accuracy; orange, dashed: memorization. Its caption is cut there."
     )
     claims: ClassVar[tuple[str, ...]] = ("A9", "A20")
-    grids: ClassVar[tuple[str, ...]] = ("frontier", "gpt-groups", "dit-groups")
+    grids: ClassVar[tuple[str, ...]] = ("frontier", "gpt-law", "dit-rule", "dit-law", "dit-law-seeds")
 
     def data(self, records: Records) -> SeedsInfo:
-        runs = some_curves(records, GPT, DIT, clock="memory")
-        places = shown_places(runs)
+        runs = some_curves(records, GPT, DIT)
+        by_network = grouped(runs, lambda one: one.preset)
+        places = {preset: shown_places(runs, preset) for preset in (GPT, DIT) if preset in by_network}
         curves = [
             SeedCurves(one, smoothed(one.accuracy), smoothed(one.memorization))
             for one in runs
-            if (one.group, one.n) in places
+            if (one.group, one.n) in places[one.preset]
         ]
-        presets = tuple(preset for preset in (GPT, DIT) if any(one.run.preset == preset for one in curves))
-        return SeedsInfo(tuple(places), presets, tuple(curves))
+        return SeedsInfo(places, tuple(curves))
 
     def draw(self, info: SeedsInfo) -> Figure:
-        with styled(max(3.0 * len(info.places), 6.0), 0.8 + 2.5 * len(info.presets)) as figure:
-            axes = figure.subplots(len(info.presets), len(info.places), squeeze=False)
-            for row, preset in zip(axes, info.presets, strict=True):
-                for column, (axis, place) in enumerate(zip(row, info.places, strict=True)):
-                    draw_seeds(axis, info.of(preset, place))
+        columns = max(map(len, info.places.values()))
+        with styled(max(3.0 * columns, 6.0), 0.8 + 2.5 * len(info.places)) as figure:
+            axes = figure.subplots(len(info.places), columns, squeeze=False)
+            for row, (preset, places) in zip(axes, info.places.items(), strict=True):
+                for column, (axis, place) in enumerate(zip(row, places, strict=False)):
+                    curves = info.of(preset, place)
+                    draw_seeds(axis, curves)
                     proportion_axis(axis, "" if column else "proportion of samples")
-                    name_panel(axis, "", f"{MODELS[preset]}, G = {place[0]}, N = {place[1]:,}")
+                    seeds = seeds_words([one.run for one in curves])
+                    name_panel(axis, "", f"{place_words(preset, place)}: {seeds}")
+                for axis in row[len(places) :]:
+                    axis.remove()
             figure.legend(handles=keys(), loc="outside lower center", ncols=3, **SMALL)
             return figure
 
     def caption(self, info: SeedsInfo) -> str:
         words = []
-        for preset in info.presets:
-            for place in info.places:
-                runs = [one.run for one in info.of(preset, place)]
-                where = f"{MODELS[preset]}, G = {place[0]}, N = {place[1]:,}"
-                if runs:
-                    words.append(f"{where} ({seeds_words(runs)}): {spread(runs)}")
-        alone = "" if max(counts(info)) > 1 else " Each has one seed so far, so nothing can be said about agreement."
+        for preset, place in info.panels:
+            runs = [one.run for one in info.of(preset, place)]
+            words.append(f"{place_words(preset, place)} ({seeds_words(runs)}): {spread(runs)}")
+        alone = [
+            MODELS[preset]
+            for preset, places in info.places.items()
+            if all(len(info.of(preset, place)) == 1 for place in places)
+        ]
+        single = f" {' and '.join(alone)}: one seed each so far, so nothing can be said about agreement."
         return (
-            "Runs that differ in their seed only: rule accuracy (blue) and memorization (orange, dashed), raw (thin) "
-            f"and as a moving average (thick). τ_rule / τ_mem of each run: {'; '.join(words)}.{alone} Paper: runs "
-            "agree away from the frontier (its numbers are not printed)."
+            "Runs that differ in their seed only, where most seeds were run: rule accuracy (blue) and memorization "
+            "(orange, dashed), raw (thin) and as a moving average (thick). τ_rule / τ_mem of each run: "
+            f"{'; '.join(words)}.{single if alone else ''} Paper: runs agree away from the frontier (its numbers are "
+            "not printed)."
         )
 
 
-def shown_places(runs: Sequence[RunCurves]) -> list[Place]:
-    """Where to look: group sizes near the frontier, with the most seeds and networks, and several N."""
-    made = grouped(runs, lambda one: (one.group, one.n))
-    known = [group for group in FRONTIER if any(place[0] == group for place in made)]
-    groups = known[:2] or sorted({place[0] for place in made})[:1]
+def place_words(preset: str, place: Place) -> str:
+    """Such as ``GPT-mini, G = 3, N = 512``."""
+    return f"{MODELS[preset]}, G = {place[0]}, N = {place[1]:,}"
 
-    def worth(place: Place) -> tuple[int, int, bool, int]:
-        same = made[place]
-        return len({one.preset for one in same}), len(same), place[1] == PAPER_N, place[1]
 
-    chosen: list[Place] = []
-    for group in groups:
-        ranked = sorted((place for place in made if place[0] == group), key=worth, reverse=True)
-        chosen += ranked[: MOST_COLUMNS // len(groups)]
-    return sorted(chosen)
+def shown_places(runs: Sequence[RunCurves], preset: str) -> tuple[Place, ...]:
+    """The panels of a network: the most seeds first, if possible where the other network has many too.
+
+    A single run shows no agreement: it is left out, unless the network has nothing else.
+    """
+    count = Counter((one.preset, one.group, one.n) for one in runs)
+    own = {(group, n): seeds for (name, group, n), seeds in count.items() if name == preset}
+
+    def worth(place: Place) -> tuple[int, int, int, bool, int]:
+        fewest = min(count[name, *place] for name in (GPT, DIT))
+        interest = -FRONTIER.index(place[0]) if place[0] in FRONTIER else -len(FRONTIER)
+        return own[place], fewest, interest, place[1] == PAPER_N, place[1]
+
+    ranked = sorted(own, key=worth, reverse=True)
+    repeated = [place for place in ranked if own[place] > 1]
+    return tuple(sorted((repeated or ranked)[:MOST_COLUMNS]))
 
 
 def smoothed(values: Floats) -> Floats:
@@ -137,9 +155,6 @@ def smoothed(values: Floats) -> Floats:
 
 def draw_seeds(axis: Any, curves: Sequence[SeedCurves]) -> None:
     """All seeds of a panel; those of one hue are told apart by their shade."""
-    if not curves:
-        explain(axis, "not run yet")
-        return
     for one, (rule, memory) in zip(curves, shades(len(curves)), strict=True):
         for raw, smooth, shade, dash in (
             (one.run.accuracy, one.accuracy, rule, "-"),
@@ -168,11 +183,6 @@ def keys() -> list[Any]:
         Line2D([], [], color=memory, linewidth=1.7, linestyle="--", label="memorization"),
         Line2D([], [], label="thin: every evaluation; thick: moving average; shades: seeds", **thin),
     ]
-
-
-def counts(info: SeedsInfo) -> list[int]:
-    """Runs per panel."""
-    return [len(info.of(preset, place)) for preset in info.presets for place in info.places]
 
 
 def spread(runs: Sequence[RunCurves]) -> str:
