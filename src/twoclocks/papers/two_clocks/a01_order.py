@@ -37,7 +37,7 @@ class CubeRuleMemory(Claim):
     criterion: ClassVar[str] = (
         "at N = 4,096, in every seed: 90% on the cube, then τ_rule, then τ_mem; and the largest fall of rule accuracy "
         "after τ_mem is larger than any in an equal number of evaluations of the same run after τ_rule with less than "
-        "1% copies (95% bounds of all accuracies apart). Without a larger fall, a run that ended before 50% copies is "
+        "1% copies (95% bounds over all evaluations). Without a larger fall, a run that ended before 50% copies is "
         "undecided"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig2",)
