@@ -133,7 +133,7 @@ DESK = Scale(
     most_values=3,
     most_seeds=3,  # with fewer, no claim can be reproduced, and A20 has nothing to judge
     # Four, since a law needs so many; an 8-fold range, over which A4 compares. GPT-mini copies from step 500 at N = 64
-    # on, before 90% of its samples are valid: it needs a larger N for a window.
+    # on, before 90% of its samples are valid; at N = 128 they are from step 332 on, and copies come from step 739 on.
     sizes_instead=(32, 64, 128, 256),
     copied_sizes_instead=(8, 16, 32, 64),  # DiT-mini copies from step 1,400 at N = 16 on
     networks={"nano": (32, 2, 2), "mini": (48, 3, 3), "S": (48, 6, 3), "B": (64, 6, 4)},
