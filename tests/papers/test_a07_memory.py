@@ -79,3 +79,15 @@ def test_a_group_that_never_copies(tmp_path: Path, last: int, verdict: str) -> N
     ]
     found = GPTMemoryByGroup().judge(Records([*runs(tmp_path, 1.0, GROUPS[:-1]), *records(never)]))
     assert found.verdict == verdict and "more than ×" in found.measured
+
+
+def test_points_with_three_seeds_decide_only_what_the_others_do_not_contradict(tmp_path: Path) -> None:
+    """The claim is about every N: two seeds elsewhere leave it open; a seed that agrees does no harm."""
+    whole = runs(tmp_path, 1.2)
+    contrary = Records([*whole, *runs(tmp_path, 6.0, n=1024, seeds=2)])
+    found = GPTMemoryByGroup().judge(contrary)
+    assert (found.verdict, found.seeds) == ("undecided", 2) and "three seeds: " in found.measured, found
+    assert "N = 1,024: more than ×5" in found.measured and found.values["with_fewer_seeds"]
+    for groups in (GROUPS, GROUPS[:3]):  # it agrees, or it is incomplete
+        more = Records([*whole, *runs(tmp_path, 1.3, groups, n=2048, seeds=1)])
+        assert GPTMemoryByGroup().judge(more).verdict == "reproduced"

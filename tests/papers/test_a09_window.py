@@ -42,6 +42,9 @@ def runs(folder: Path, rows: Rows, seeds: int = 3) -> Records:
         ({2: "eoo", 4: "eoo", 6: "eoo", 9: "eoo"}, 3, "refuted"),  # it does not close with G
         ({2: "ooo", 4: "ooo", 6: "eee", 9: "eee"}, 3, "refuted"),  # it never reopens
         ({2: "ooo", 4: "o?o", 6: "?ee", 9: "eee"}, 3, "undecided"),  # it may reopen where runs ended early
+        ({2: "ooo", 3: "ooo"}, 3, "undecided"),  # nothing here should close
+        ({2: "ooo", 3: "ooo", 9: "eee"}, 3, "undecided"),  # nothing here should reopen
+        ({4: "ooo", 6: "ooo", 9: "ooo"}, 3, "refuted"),
         ({2: "???", 4: "???"}, 3, "not run"),
     ],
 )
@@ -50,3 +53,10 @@ def test_the_phase_diagram(tmp_path: Path, rows: Rows, seeds: int, verdict: str)
     found = GPTWindow().judge(made)
     assert found.verdict == verdict, found
     assert DiTWindow().judge(made).verdict == "not run"
+
+
+def test_small_groups_alone_refute_nothing(tmp_path: Path) -> None:
+    """Three seeds where the window is always open, two where it closes and reopens as the paper says."""
+    few = {group: row for group, row in TRUE.items() if group > 2}
+    both = Records([*runs(tmp_path, {2: "ooo", 3: "ooo"}), *runs(tmp_path, few, seeds=2)])
+    assert GPTWindow().judge(both).verdict == "seen once"

@@ -28,6 +28,12 @@ class Judgement:
     measured: str  # the numbers, with intervals, for the table of claims
     seeds: Seeds = NO_SEEDS
     values: dict[str, Any] = field(default_factory=dict)  # the same numbers for programs
+    answer: Answer | None = None  # what the numbers say, however few the seeds; None: nothing, or not told
+
+    @classmethod
+    def of(cls, answer: Answer, measured: str, seeds: Seeds, values: dict[str, Any]) -> Judgement:
+        """The judgement that an answer from so many seeds is."""
+        return cls(verdict_of(answer, seeds), measured, seeds, values, answer)
 
 
 class Claim(ABC):

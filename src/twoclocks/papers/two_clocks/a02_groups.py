@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
 from twoclocks.papers.intervals import Interval, is_within
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import PAPER_N, Point, Points, points, rule_onset, seeds_of, with_enough_seeds
@@ -47,7 +47,7 @@ class RuleByGroup(Claim):
             values["gpt"] = {"n": other[0], "ratios": [one.as_json() for one in gpt]}
             measured += f"; GPT-mini, not judged: {gpt[0].times()} and {gpt[1].times()} (N = {other[0]:,})"
         answers = [is_within(one, LEAST, MOST) for one in ratios]
-        return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
+        return Judgement.of(all_of(answers), measured, seeds, values)
 
 
 def same_size(found: Mapping[tuple[int, int], Point]) -> tuple[int, Points] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run
 from twoclocks.papers.intervals import is_within, largest_of, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
@@ -66,7 +66,7 @@ class RuleBySize(Claim):
             return not_run(f"{self.preset} at G = 2 and 3 over an 8-fold range of N, each beyond τ_rule")
         words += [f"left out, copying came first: {'; '.join(first)}"] if first else []
         seeds = seeds_of(used, rule_onset)
-        return Judgement(verdict_of(all_of(answers), seeds), "; ".join(words), seeds, values)
+        return Judgement.of(all_of(answers), "; ".join(words), seeds, values)
 
 
 @CLAIMS.register("A4-dit")

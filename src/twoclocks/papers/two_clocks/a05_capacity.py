@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run
 from twoclocks.papers.intervals import Interval, is_below
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
@@ -58,7 +58,7 @@ class EarlierWithCapacity(Claim):
             answers.append(all_of(said))  # undecided where no pair was reached
         seeds = seeds_of((there[size][setting] for size in SIZES for setting in settings), rule_onset, memory_onset)
         measured = f"nano, mini, B: {'; '.join(words)}"
-        return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
+        return Judgement.of(all_of(answers), measured, seeds, values)
 
 
 @CLAIMS.register("A5-dit")

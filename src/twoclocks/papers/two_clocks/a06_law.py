@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.core.errors import UserError
 from twoclocks.papers.as_printed import printed_clocks, stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run
 from twoclocks.papers.intervals import Interval, is_within
 from twoclocks.papers.records import Records
 from twoclocks.papers.seeds import Seeds
@@ -60,7 +60,7 @@ class MemorizationLaw(Claim):
             "the paper's"
         )
         values = {**law.as_json(), "ratio_to_paper": ratios}
-        return Judgement(verdict_of(judge_law(law, self.printed), seeds), measured, seeds, values)
+        return Judgement.of(judge_law(law, self.printed), measured, seeds, values)
 
 
 @CLAIMS.register("A6-dit")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run
 from twoclocks.papers.intervals import is_within, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
@@ -55,7 +55,7 @@ class MemoryByGroup(Claim):
         if not words:
             return not_run(f"{self.preset} at one N over all G, each beyond τ_mem")
         seeds = seeds_of(used, memory_onset)
-        return Judgement(verdict_of(all_of(answers), seeds), f"spread over G: {'; '.join(words)}", seeds, values)
+        return Judgement.of(all_of(answers), f"spread over G: {'; '.join(words)}", seeds, values)
 
 
 @CLAIMS.register("A7-dit")

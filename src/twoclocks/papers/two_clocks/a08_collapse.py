@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from twoclocks.clocks.collapse import collapse
 from twoclocks.core.errors import UserError
-from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
 from twoclocks.papers.intervals import is_within, largest_of, spread_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
@@ -66,7 +66,7 @@ class CollapseOverN(Claim):
             measured += f"(95%: {low:.2f} to {high:.2f}, {found_power['points']} runs)"
         seeds = seeds_of((one for part in ranges for one in part), memory_onset)
         answer = all_of([is_within(one, 0, FACTOR) for one in spreads])
-        return Judgement(verdict_of(answer, seeds), measured, seeds, values)
+        return Judgement.of(answer, measured, seeds, values)
 
 
 @CLAIMS.register("A8-dit")

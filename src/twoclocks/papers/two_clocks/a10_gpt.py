@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from twoclocks.papers.as_printed import printed_clocks
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run
 from twoclocks.papers.intervals import Interval, interval_of, is_below, median_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
@@ -67,7 +67,7 @@ class ShorterAndSharper(Claim):
         if not used:
             return not_run(f"{DIT} and {GPT} on the same data, each beyond τ_mem")
         seeds = seeds_of(used, memory_onset)
-        return Judgement(verdict_of(all_of(answers), seeds), "; ".join(words), seeds, values)
+        return Judgement.of(all_of(answers), "; ".join(words), seeds, values)
 
 
 def median_over(measure: Callable[[Reading], Interval], point: Point) -> Interval:

@@ -164,14 +164,19 @@ def with_enough_seeds(
 ) -> Judgement:
     """The judgement of the points with three seeds, where these decide; what all points say is told beside it.
 
-    So one more point with a single seed cannot take a verdict away.
+    So one more point with a single seed, which agrees or says nothing, cannot take a verdict away. Where all points
+    together say the contrary, nothing is decided: the points with three seeds are not all that the claim is about.
     """
     every = judged(found)
     repeated = judged({key: one for key, one in found.items() if one.seeds_to(*clocks) >= ENOUGH_SEEDS})
     if every.seeds >= ENOUGH_SEEDS or repeated.verdict not in ("reproduced", "refuted"):
         return every
+    values = {**repeated.values, "with_fewer_seeds": every.values}
+    if {repeated.answer, every.answer} == {"yes", "no"}:
+        measured = f"three seeds: {repeated.measured}; the contrary with fewer seeds too: {every.measured}"
+        return Judgement.of("undecided", measured, every.seeds, values)
     measured = f"{repeated.measured}; with fewer seeds too, not judged: {every.measured}"
-    return replace(repeated, measured=measured, values={**repeated.values, "with_fewer_seeds": every.values})
+    return replace(repeated, measured=measured, values=values)
 
 
 def at_papers_n(found: Judgement, n: int, scale: Scale) -> Judgement:
