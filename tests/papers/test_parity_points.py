@@ -9,9 +9,11 @@ from typing import Any
 from simulated import clocks_run, records
 
 from twoclocks.papers import two_clocks
+from twoclocks.papers.as_printed import STRUCTURED, printed_clocks
 from twoclocks.papers.claim import CLAIMS
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import DESK, GPU, SMOKE
+from twoclocks.papers.times import rule_and_memory
 from twoclocks.papers.two_clocks.parity import Reading, points, points_to_memory, points_to_rule
 
 assert two_clocks.__doc__  # importing it registers the claims
@@ -108,3 +110,12 @@ def test_runs_that_diverged_have_no_clocks(tmp_path: Path) -> None:
     every = Records([*run(tmp_path, {}), *run(tmp_path, {"training.seed": 1}, status="diverged")])
     for choose in (points, points_to_memory, points_to_rule):
         assert [one.record.seed for one in choose(every)[3, 4096].readings] == [0]
+
+
+def test_clocks_are_the_papers_whatever_threshold_a_run_has(tmp_path: Path) -> None:
+    """A run that stops at, or reports, another accuracy has the same curve; structured rules ask for 0.85."""
+    plain, other = (run(tmp_path, {"clocks.rule_threshold": at}, last=6_000)[0] for at in (0.9, 0.5))
+    assert plain.run.clocks().rule != other.run.clocks().rule
+    assert printed_clocks(plain) == printed_clocks(other) and Reading(other).rule == Reading(plain).rule
+    assert printed_clocks(other, STRUCTURED).rule.threshold == STRUCTURED
+    assert rule_and_memory(Records([plain])) == rule_and_memory(Records([other]))

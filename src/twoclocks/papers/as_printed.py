@@ -14,17 +14,19 @@ STRUCTURED = 0.85  # P1's threshold of validity for Latin squares and Sudoku (C.
 
 
 def printed_clocks(
-    record: Record, rule_threshold: float | None = None, memory_threshold: float = 0.1, weights: Weights = "raw"
+    record: Record,
+    rule_threshold: float = PRINTED.rule_threshold,
+    memory_threshold: float = PRINTED.memory_threshold,
+    weights: Weights = "raw",
 ) -> Clocks:
     """Both clocks as P1 reads them: three evaluations in a row above 0.9 valid, and above chance + 0.1 copies.
 
-    A run with fewer evaluations than ``sustain`` needs all of them. ``weights``: raw, or averaged over training.
+    The thresholds of the run's own settings do not matter. A run with fewer evaluations than ``sustain`` needs all of them. ``weights``: raw, or averaged over training.
     """
-    threshold = rule_threshold if rule_threshold is not None else record.run.settings.clocks.rule_threshold
     series = record.run.series(weights)
     settings = replace(
         PRINTED,
-        rule_threshold=threshold,
+        rule_threshold=rule_threshold,
         memory_threshold=memory_threshold,
         sustain=min(PRINTED.sustain, len(series.steps)),
     )

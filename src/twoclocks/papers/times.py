@@ -11,7 +11,7 @@ from typing import Any
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.theme import light
-from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.as_printed import PRINTED, printed_clocks
 from twoclocks.papers.records import Records
 
 UNREACHED = "↑ not reached by the end of the run"
@@ -57,7 +57,7 @@ class Times:
         return f"{words} in {len(self.reached)} of {total} runs" if self.limits else words
 
 
-def rule_and_memory(records: Records, rule_threshold: float | None = None) -> tuple[Times, Times]:
+def rule_and_memory(records: Records, rule_threshold: float = PRINTED.rule_threshold) -> tuple[Times, Times]:
     """Both clocks of some runs as P1 reads them; rules that are learned by copying do not count as learned (P1 C.7)."""
     read = [printed_clocks(one, rule_threshold) for one in records]
     return Times.of(rule_onset(clocks) for clocks in read), Times.of(clocks.memory for clocks in read)
