@@ -76,6 +76,14 @@ def test_all_cases_together(tmp_path: Path) -> None:
     assert Recombination().judge(Records([*runs(tmp_path, 0.0), *invented])).verdict == "refuted"
 
 
+def test_one_seed_at_each_of_three_n_is_one_seed(tmp_path: Path) -> None:
+    """G = 18 may be run at any N; they must agree, but are no repetitions."""
+    others = runs(tmp_path, 0.0, cases=[(9, 64), (12, 256), (OMITTED, 4096)])
+    spread = [mixed_run(tmp_path, 18, n, seed, 0.0) for seed, n in enumerate((256, 512, 1024))]
+    found = Recombination().judge(Records([*others, *records(spread)]))
+    assert (found.verdict, found.seeds) == ("seen once", 1), found
+
+
 def test_only_where_it_can_fail_and_only_what_was_measured(tmp_path: Path) -> None:
     claim = Recombination()
     assert claim.judge(records([])).verdict == "not run"

@@ -21,7 +21,8 @@ def printed_clocks(
 ) -> Clocks:
     """Both clocks as P1 reads them: three evaluations in a row above 0.9 valid, and above chance + 0.1 copies.
 
-    The thresholds of the run's own settings do not matter. A run with fewer evaluations than ``sustain`` needs all of them. ``weights``: raw, or averaged over training.
+    The thresholds of the run's own settings do not matter. A run with fewer evaluations than ``sustain`` needs all of
+    them. ``weights``: raw, or averaged over training.
     """
     series = record.run.series(weights)
     settings = replace(

@@ -12,7 +12,7 @@ from twoclocks.core.config import flat, to_mapping
 from twoclocks.papers.families import fixed_settings, hashable, varied_settings
 from twoclocks.papers.rows import identity
 from twoclocks.papers.scales import GPU, Scale
-from twoclocks.papers.seeds import Seeds
+from twoclocks.papers.seeds import NO_SEEDS, Seeds
 from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.grid import Cell
@@ -183,6 +183,11 @@ class Records(Sequence[Record]):
         """Number of different seeds, of training and of data; the parts of one seed are different training sets too."""
         pairs = {((one.value("data.seed"), one.value("data.part")), one.seed) for one in self._records}
         return Seeds(len(pairs), len({data for data, _ in pairs}), len({training for _, training in pairs}))
+
+    @property
+    def seeds_at_one_n(self) -> Seeds:
+        """The seeds at the N with the most of them: runs of different N are no repetitions of each other."""
+        return max((runs.seeds for runs in self.by("data.n").values()), default=NO_SEEDS)
 
 
 def length(one: Record) -> tuple[int, int, float]:

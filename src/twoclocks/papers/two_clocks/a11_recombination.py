@@ -87,7 +87,7 @@ class Recombination(Claim):
         together = all_of([*answers.values()])
         if missing and together == "yes":
             together = "undecided"
-        seeds = fewest(Records(found).seeds for found in cases.values())
+        seeds = fewest(Records(found).seeds_at_one_n for found in cases.values())
         absent = [f"missing: {', '.join(missing)}"] if missing else []
         values = {
             name: [{"rate": one.rate.tolist(), "steps": one.steps.tolist(), "known": one.known} for one in f.values()]

@@ -1,4 +1,4 @@
-"""Claims on which every run has an answer of its own, from a view of its checkpoints; the seeds must agree."""
+"""Claims on which every run has an answer of its own, from a view of its checkpoints; seeds and N must agree."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunByRun(Claim):
         if not found:
             return not_run(f"{self.preset} at G = {GROUP} with {self.needed}")
         answer = agreed(all_of([*one.answers().values()]) for one in found.values())
-        seeds = Records(found).seeds
+        seeds = Records(found).seeds_at_one_n
         words = "; ".join(f"{run.seed_words}, N {run.n:,}: {one.words()}" for run, one in found.items())
         values = {f"{run.seed_words}, N {run.n}": one.as_json() for run, one in found.items()}
         return Judgement(verdict_of(answer, seeds), words, seeds, values)
