@@ -6,6 +6,7 @@ about what follows. So positions are compared with the exact loss of a perfect m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,14 +16,16 @@ import numpy.typing as npt
 from twoclocks.clocks.onset import Onset
 from twoclocks.dissection.views.positions import PositionsInfo
 from twoclocks.papers.claim import CLAIMS, Answer, all_of
-from twoclocks.papers.intervals import is_earlier
+from twoclocks.papers.intervals import Interval, interval_of, is_below
 from twoclocks.papers.records import Record
 from twoclocks.papers.two_clocks.run_by_run import Finding, RunByRun
 from twoclocks.papers.two_clocks.runs import GPT
 from twoclocks.papers.views import view_of
 
-WORTH = 0.05  # nats by which a perfect memory is better than the rule: such positions must split
-WORTHLESS = WORTH / 4  # below it, they must not; in between they may
+SPLIT = 0.05  # nats between held-out and training loss that count as a split, as in the view
+# Where a perfect memory is better than the rule by so many nats, a position must split: when copying begins, memory is
+# far from perfect, so it must be worth more than a split. Below WORTHLESS it must not split; in between it may.
+WORTH, WORTHLESS = 4 * SPLIT, SPLIT / 4
 Places = npt.NDArray[np.intp]
 
 
@@ -31,17 +34,16 @@ class Order(Finding):
     """Which positions fall with the rule and split with memory, and which should."""
 
     last_end: Onset  # when the last of the groups' last bits is half learned
-    first_split: Onset | None  # when training and held-out loss first split at any position; None: at none
+    first_split: Interval  # when training and held-out loss first split at any position
     late: Places  # where a perfect memory is better than the rule
     early: Places  # where it is not
     splits: tuple[Onset, ...]  # when training and held-out loss split, at every position
     begun: float  # the step at which copying has begun
 
     def answers(self) -> dict[str, Answer]:
-        ends: Answer = "undecided" if self.first_split is None else is_earlier(self.last_end, self.first_split)
         late, early = ([self.has_split(k) for k in places] for places in (self.late, self.early))
         return {
-            "last bits of groups first": ends,
+            "last bits of groups first": is_below(interval_of(self.last_end), self.first_split),
             "all late positions split": all_of(late),
             "no early position splits": "no" if "yes" in early else "undecided" if "undecided" in early else "yes",
         }
@@ -59,7 +61,7 @@ class Order(Finding):
 
     def words(self) -> str:
         return (
-            f"last bits learned {self.last_end}, first split {self.first_split or 'none'}; split at τ_mem: "
+            f"last bits learned {self.last_end}, first split {self.first_split}; split at τ_mem: "
             f"{self.count(self.late)} positions where memory is worth {WORTH:g} nats (from position "
             f"{self.late.min(initial=10**9) + 1} on), {self.count(self.early)} where it is worth nothing"
         )
@@ -77,9 +79,9 @@ class LastBitsFirst(RunByRun):
     )
     criterion: ClassVar[str] = (
         "all last bits of groups are half learned before any other position splits; when copying begins, every other "
-        "position has split at which a perfect memory of the same training set is better than the rule by 0.05 nats, "
-        "and none at which it is better by less than a quarter of that; undecided where the noise of a position's "
-        "losses allows both"
+        "position has split (by 0.05 nats) at which a perfect memory of the same training set is better than the rule "
+        "by at least four times that, and none at which it is better by less than a quarter of it; undecided where the "
+        "noise of a position's losses allows both"
     )
     figures: ClassVar[tuple[str, ...]] = ("fig4", "fig20")
     grids: ClassVar[tuple[str, ...]] = ("dissection-gpt",)
@@ -100,14 +102,18 @@ def order_of(record: Record) -> Order | None:
     worth = info.rule_floor - info.memory_floor
     # What the rule determines is known without memory; whether it splits is not what the paper speaks of.
     free = np.setdiff1d(np.arange(len(worth)), info.determined)
-    if not ends or not np.isfinite(worth).all() or not (worth[free] > WORTH).any():
+    if not ends or not np.isfinite(worth).all() or not (worth[free] >= WORTH).any():
         return None
-    splits = [info.memory_onsets[k] for k in free if info.memory_onsets[k].seen]
     return Order(
         last_end=max(ends, key=lambda one: (one.upper, one.lower)),
-        first_split=min(splits, key=lambda one: (one.upper, one.lower), default=None),
-        late=free[worth[free] > WORTH],
+        first_split=first_of([info.memory_onsets[k] for k in free]),
+        late=free[worth[free] >= WORTH],
         early=free[worth[free] < WORTHLESS],
         splits=info.memory_onsets,
         begun=info.clocks.memory.upper,
     )
+
+
+def first_of(onsets: Sequence[Onset]) -> Interval:
+    """The first of several onsets: each may have come at its lower end, and one had come at the smallest upper end."""
+    return Interval(min(one.lower for one in onsets), min(one.upper for one in onsets))
