@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from twoclocks.clocks import Onset, collapse, fit_law, variance_split
+from twoclocks.clocks import Law, Onset, collapse, fit_law, variance_split
 from twoclocks.clocks.law import log_intervals
 from twoclocks.clocks.regression import Family, Regression, log_probability
 from twoclocks.core.errors import UserError
@@ -44,13 +44,14 @@ def test_exact_law_is_recovered() -> None:
 
 @pytest.mark.slow
 def test_a_quarter_of_censored_runs_does_not_bias_the_exponent_where_dropping_and_capping_do() -> None:
-    """α = 1 over 150 repeats; and the 95% intervals hold it, and a new run, as often as they say."""
-    kept, dropped, capped, covered, foreseen, open_ended = [], [], [], 0, 0, []
+    """α = 1 over 150 repeats; and the 95% intervals hold it, the law and a new run, as often as they say."""
+    kept, dropped, capped, covered, held, foreseen, open_ended = [], [], [], 0, [], 0, []
     for seed in range(150):
         sizes, onsets, _ = simulate(seed, end=35_000, repeats=2)
         law = fit_law(sizes, onsets)
         kept.append(law.alpha)
         covered += law.alpha_ci[0] <= 1.0 <= law.alpha_ci[1]
+        held.append(holds(law, SIZES))
         new = 30.0 * 8192 * math.exp(0.25 * np.random.default_rng((seed, 1)).standard_normal())
         low, high = law.predict_interval(8192)
         foreseen += low <= new <= high
@@ -65,6 +66,13 @@ def test_a_quarter_of_censored_runs_does_not_bias_the_exponent_where_dropping_an
     assert np.mean(dropped) < 0.98 and np.mean(capped) < 0.9
     assert 0.90 <= covered / 150 <= 0.98
     assert 0.89 <= foreseen / 150 <= 0.99
+    assert np.mean(held, axis=0) == pytest.approx(0.95, abs=0.04)
+
+
+def holds(law: Law, sizes: list[int]) -> list[bool]:
+    """Whether the interval of the law holds the true median, at each size."""
+    ends = {n: law.median_interval(n) for n in sizes}
+    return [low <= 30.0 * n <= high for n, (low, high) in ends.items()]
 
 
 def slope(pairs: list[tuple[int, Onset]]) -> float:
@@ -88,14 +96,17 @@ def test_nearly_half_of_the_runs_censored_costs_precision_and_not_coverage() -> 
 
 @pytest.mark.slow
 def test_four_runs_foresee_the_fifth_as_often_as_they_say() -> None:
-    foreseen = []
+    foreseen, held = [], []
     for seed in range(150):
         rng = np.random.default_rng(seed)
         onsets = [seen_through(GRID, 30.0 * n * math.exp(0.25 * rng.standard_normal()), 1e6) for n in FOUR]
         new = 30.0 * 2048 * math.exp(0.25 * rng.standard_normal())
-        low, high = fit_law(FOUR, onsets).predict_interval(2048)
+        law = fit_law(FOUR, onsets)
+        low, high = law.predict_interval(2048)
         foreseen.append(low <= new <= high)
+        held.append(holds(law, FOUR))
     assert np.mean(foreseen) == pytest.approx(0.95, abs=0.03)
+    assert np.mean(held, axis=0) == pytest.approx(0.95, abs=0.04)
 
 
 def test_runs_that_say_nothing_do_not_sharpen_the_law() -> None:
@@ -223,6 +234,8 @@ def test_impossible_predictions_are_refused(n: float, level: float, word: str) -
     law = fit_law(SIZES, [Onset(n, 2 * n, "observed") for n in SIZES])
     with pytest.raises(UserError, match=word):
         law.predict_interval(n, level)
+    with pytest.raises(UserError, match=word):
+        law.median_interval(n, level)
 
 
 def crossed(time: Callable[[int, int], float], end: float = 1e6) -> tuple[list[int], list[int], list[Onset]]:

@@ -41,17 +41,25 @@ class Law:
 
     def predict_interval(self, n: float, level: float = 0.95) -> tuple[float, float]:
         """Prediction interval: the onset of one new run of this size lies in it with probability ``level``."""
+        return self._interval(n, level, self.scatter**2)
+
+    def median_interval(self, n: float, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the law itself: of the median onset at this size, over many runs."""
+        return self._interval(n, level, 0.0)
+
+    def _interval(self, n: float, level: float, scatter: float) -> tuple[float, float]:
+        """The interval of ln τ from the uncertainty of the fit, and the variance of single runs around it."""
         if not n >= 1:
             raise SettingError("n", n, "use a number of training samples, at least 1")
         if not 0 < level < 1:
             raise SettingError("level", level, "use a number between 0 and 1")
         if self.family != "log-normal":
-            raise UserError(f"family: prediction intervals exist for log-normal laws only, not for {self.family}")
+            raise UserError(f"family: intervals of onsets exist for log-normal laws only, not for {self.family}")
         uncensored = self.points - self.censored
         freedom = max(uncensored - 2, 1)
         at = np.array([1.0, math.log(n) - self.centre])
         # The maximum-likelihood variance is too small by the degrees of freedom of the fit.
-        variance = (self.scatter**2 + float(at @ np.array(self.covariance) @ at)) * uncensored / freedom
+        variance = (scatter + float(at @ np.array(self.covariance) @ at)) * uncensored / freedom
         reach = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
         middle = self.predict(n)
         return middle * math.exp(-min(reach, 700.0)), middle * math.exp(min(reach, 700.0))
