@@ -11,15 +11,22 @@ from simulated import records, two_clocks_run
 
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.a06_law import GPTLaw
+from twoclocks.papers.two_clocks.table4_fits import Fits
 
 SIZES = (512, 1024, 2048, 4096, 8192, 16384)
 
 
 def law_runs(
-    folder: Path, a: float, alpha: float, seeds: int = 3, sizes: tuple[int, ...] = SIZES, **more: Any
+    folder: Path,
+    a: float,
+    alpha: float,
+    seeds: int = 3,
+    sizes: tuple[int, ...] = SIZES,
+    wide: float = 0.05,
+    **more: Any,
 ) -> Records:
-    """GPT runs whose τ_mem scatter by 5% around a·N^α."""
-    scatter = np.random.default_rng(0).normal(0, 0.05, size=(len(sizes), seeds))
+    """GPT runs whose τ_mem scatter around a·N^α, by 5% unless told otherwise."""
+    scatter = np.random.default_rng(0).normal(0, wide, size=(len(sizes), seeds))
     return records(
         [
             two_clocks_run(
@@ -88,3 +95,27 @@ def test_one_more_n_with_one_seed_takes_nothing_away(tmp_path: Path) -> None:
         assert found.values["with_fewer_seeds"]["points"] == found.values["points"] + 1
     few = law_runs(tmp_path / "few", 1.1, 1.02, sizes=SIZES[:3])  # three N are no law: all N are judged
     assert GPTLaw().judge(Records([*few, *law_runs(tmp_path, 1.1, 1.02, seeds=1)])).verdict == "seen once"
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(1.2, "reproduced"), (1.48, "undecided"), (1.51, "undecided"), (0.75, "undecided"), (1.8, "refuted")],
+)
+def test_a_factor_that_the_scatter_does_not_tell_from_the_border_is_undecided(
+    tmp_path: Path, factor: float, verdict: str
+) -> None:
+    found = GPTLaw().judge(law_runs(tmp_path, 1.1 * factor, 1.02, wide=0.1))
+    assert found.verdict == verdict, found
+
+
+def test_an_n_at_which_copying_was_not_seen_is_no_size_of_a_law(tmp_path: Path) -> None:
+    """It may enter the fit of four others, as a bound; Table 4 says the same."""
+    short = law_runs(tmp_path / "short", 1.1, 1.02, seeds=1, sizes=(16384,), last=400)
+    for sizes, verdict in ((SIZES[:3], "not run"), (SIZES[:5], "reproduced")):
+        every = Records([*law_runs(tmp_path, 1.1, 1.02, sizes=sizes), *short])
+        found = GPTLaw().judge(every)
+        assert found.verdict == verdict, found
+        row = next(one for one in Fits().data(every).rows if (one.preset, one.group) == ("p1-gpt-mini", 3))
+        assert (row.ours.law is None) == (verdict == "not run")
+        if row.ours.law is not None:
+            assert row.ours.law.as_json().items() <= found.values.items() and row.ours.law.censored == 1

@@ -1,11 +1,15 @@
-"""The papers' own definitions of the clocks, which have no confidence bounds, read from the counts of any run."""
+"""The papers' own definitions of the clocks, which have no confidence bounds, read from any run; laws of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from twoclocks.clocks.law import SIZES, Law, fit_law
+from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.errors import UserError
 from twoclocks.papers.records import Record, Records
 from twoclocks.runs.columns import Weights
 
@@ -32,6 +36,20 @@ def printed_clocks(
         sustain=min(PRINTED.sustain, len(series.steps)),
     )
     return settings.read(series, record.run.copy_chance, changes=False)
+
+
+def seen_sizes(sizes: Sequence[int], onsets: Sequence[Onset]) -> list[int]:
+    """The N at which an onset was seen between two evaluations, in order."""
+    return sorted({n for n, one in zip(sizes, onsets, strict=True) if one.middle is not None})
+
+
+def printed_law(sizes: Sequence[int], onsets: Sequence[Onset]) -> Law:
+    """The law of τ_mem over N: copying must have been seen at four N or more; other runs bound the law from below."""
+    seen = seen_sizes(sizes, onsets)
+    if len(seen) < SIZES:
+        there = ", ".join(f"{n:,}" for n in seen) or "none"
+        raise UserError(f"onsets: seen at N {there}, and a law needs {SIZES} N; make runs of more N, until they copy")
+    return fit_law(sizes, onsets)
 
 
 def diverged(record: Record) -> bool:

@@ -11,13 +11,13 @@ from typing import Literal, Protocol
 import numpy as np
 
 from twoclocks.analysis.groups import grouped
-from twoclocks.clocks.law import Law, fit_law
+from twoclocks.clocks.law import Law
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
 from twoclocks.evaluation import Invalid, SampleAccuracy, SampleMemorization
-from twoclocks.papers.as_printed import printed_clocks
+from twoclocks.papers.as_printed import printed_clocks, printed_law, stable
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.records import Record, Records
 from twoclocks.runs.columns import STEP
@@ -86,8 +86,8 @@ def run_curves(record: Record) -> RunCurves:
 
 
 def plain_records(records: Records, *presets: str) -> Records:
-    """Parity runs of these presets that change nothing but group size, N, seeds and length."""
-    found = [one for preset in presets for one in records.baseline(preset, rule__name="parity")]
+    """Parity runs of these presets that change nothing but group size, N, seeds and length; none that diverged."""
+    found = [one for preset in presets for one in stable(records.baseline(preset, rule__name="parity"))]
     return Records(found, records.scale)
 
 
@@ -157,7 +157,7 @@ def law_line(label: str, runs: Sequence[RunCurves]) -> LawLine:
     """The law of τ_mem through runs, of one group size or pooled."""
     used = clock_runs(runs, "memory")
     try:
-        law = fit_law([one.n for one in used], [one.clocks.memory for one in used])
+        law = printed_law([one.n for one in used], [one.clocks.memory for one in used])
     except UserError as error:
         return LawLine(label, None, str(error), np.array([]), np.array([]), 0)
     sizes = np.geomspace(law.sizes[0] / 1.3, law.sizes[-1] * 1.3, 40)
