@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 from dataclasses import replace
@@ -52,6 +53,10 @@ def test_everything_is_drawn_and_judged(smoke: Path, capsys: pytest.CaptureFixtu
     not_drawn = {one["figure"]: one["caption"] for one in found["figures"] if not one["drawn"]}
     assert not not_drawn
     page = Path(found["page"]).read_text()
+    revised = {row["claim"]: row["revised"] for row in found["claims"] if row["revised"]}
+    assert {"A4", "A6", "A8", "A9", "A16"} <= revised.keys() and all(
+        one in html.unescape(page) for one in revised.values()
+    )
     assert page.count("<svg") >= len(found["figures"]) and "http" not in page.replace("http://www.w3.org", "")
     for one in found["figures"]:
         assert (Path(found["page"]).parent / "figures" / f"{one['figure']}.png").stat().st_size > 1000

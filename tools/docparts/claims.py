@@ -12,7 +12,7 @@ from twoclocks.papers import two_clocks
 from twoclocks.papers.baselines import baseline_rows
 from twoclocks.papers.figure import FIGURES
 from twoclocks.papers.grids import grids
-from twoclocks.papers.ledger import ClaimRow, claim_rows, claims_table, verdict_counts
+from twoclocks.papers.ledger import ClaimRow, claim_rows, claims_table, criteria_table, verdict_counts
 from twoclocks.papers.records import Records
 from twoclocks.papers.reproduction import by_identity, is_covered
 from twoclocks.papers.rows import read_rows
@@ -43,11 +43,8 @@ def first_paper_claims() -> str:
 
 
 def first_paper_criteria() -> str:
-    """The criterion of each claim of the first paper."""
-    rows = {
-        row.claim.criterion: {"claim": row.claim.id, "reproduced when": row.claim.criterion} for row in committed()[1]
-    }
-    return as_table(list(rows.values()))
+    """The criterion of each claim of the first paper, and what was changed in it."""
+    return as_table(criteria_table(committed()[1]))
 
 
 def baselines() -> str:

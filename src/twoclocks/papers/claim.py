@@ -1,4 +1,4 @@
-"""What a claim of a paper is: the runs that can decide it, and a criterion that was written before they were made."""
+"""What a claim of a paper is: the runs that can decide it, and the criterion by which they do."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Claim(ABC):
     id: ClassVar[str]  # such as A6
     title: ClassVar[str]
     paper: ClassVar[str]  # what the paper says, with its numbers
-    criterion: ClassVar[str]  # what counts as reproduced, in words
+    criterion: ClassVar[str]  # what counts as reproduced, in words; to be written before the runs
+    revised: ClassVar[str] = ""  # one sentence: what was changed in it after runs existed, and why
     figures: ClassVar[tuple[str, ...]] = ()  # figures and tables that show it
     grids: ClassVar[tuple[str, ...]]  # the runs that it needs
 

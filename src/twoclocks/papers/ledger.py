@@ -27,7 +27,8 @@ class ClaimRow:
         found = self.judgement
         return {
             **{"claim": self.claim.id, "name": self.name, "paper": self.claim.paper},
-            **{"criterion": self.claim.criterion, "verdict": found.verdict, "measured": found.measured},
+            **{"criterion": self.claim.criterion, "revised": self.claim.revised},
+            **{"verdict": found.verdict, "measured": found.measured},
             **found.seeds.as_json(),
             "values": found.values,
         }
@@ -58,6 +59,15 @@ def claims_table(rows: list[ClaimRow]) -> list[dict[str, str]]:
             "command": f"twoclocks reproduce {row.name}",
         }
         for row in rows
+    ]
+
+
+def criteria_table(rows: list[ClaimRow]) -> list[dict[str, str]]:
+    """What counts as reproduced, and what was changed in it after runs existed; each criterion once."""
+    found = [(row.claim.id, row.claim.criterion, row.claim.revised) for row in rows]
+    return [
+        {"claim": name, "reproduced when": criterion, "changed after runs existed": revised}
+        for name, criterion, revised in dict.fromkeys(found)
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from twoclocks.core.pages import page_environment
 from twoclocks.core.theme import css_variables, picture, themed_svg
 from twoclocks.papers.baselines import SAMPLES, baseline_rows
-from twoclocks.papers.ledger import ClaimRow, Drawn, claims_table, verdict_counts
+from twoclocks.papers.ledger import ClaimRow, Drawn, claims_table, criteria_table, verdict_counts
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import Scale
 from twoclocks.store.files import make_folder, write_atomic
@@ -32,13 +32,12 @@ def write_page(path: Path, scale: Scale, records: Records, rows: Sequence[ClaimR
     sections = [section(one) for one in figures]
     pictures = {one.name: picture(one.drawing, bbox_inches="tight") for one in figures if one.drawing is not None}
     day, night = css_variables()
-    criteria = [{"claim": row.claim.id, "criterion": row.claim.criterion} for row in rows]
     page = (
         page_environment("twoclocks.report")
         .get_template("reproduction.html")
         .render(
             **{"scale": scale, "runs": len(records), "counts": verdict_counts(list(rows))},
-            **{"claims": claims_table(list(rows)), "criteria": list({str(c): c for c in criteria}.values())},
+            **{"claims": claims_table(list(rows)), "criteria": criteria_table(list(rows))},
             **{"baselines": baseline_rows(records), "baseline_samples": SAMPLES, "figures": sections},
             **{"day": day, "night": night},
         )

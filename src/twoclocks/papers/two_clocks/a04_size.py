@@ -36,6 +36,10 @@ class RuleBySize(Claim):
         "the median τ_rule differs by less than a factor of 2 over every 8-fold range of N, at G = 2 and at G = 3; N "
         "at which copying came first are left out, as in the paper"
     )
+    revised: ClassVar[str] = (
+        "an N at which the rule is not learned though the run went on counts, and can refute; before, it was left "
+        "out, and the claim could not see it"
+    )
     figures: ClassVar[tuple[str, ...]] = ("fig2", "fig8")
     preset: ClassVar[str]
 

@@ -29,6 +29,10 @@ class WindowOverGroupAndSize(Claim):
         "reopen though G = 4, 6 and some G ≥ 9 were run at every N of an 8-fold range. Pairs of G and N whose seeds "
         "disagree are left out"
     )
+    revised: ClassVar[str] = (
+        "a window that never closes or never reopens refutes only with group sizes that should; before, small G "
+        "alone refuted"
+    )
     preset: ClassVar[str]
 
     def judge(self, records: Records) -> Judgement:

@@ -83,6 +83,10 @@ class LastBitsFirst(RunByRun):
         "by at least four times that, and none at which it is better by less than a quarter of it; undecided where the "
         "noise of a position's losses allows both"
     )
+    revised: ClassVar[str] = (
+        "noise that hides a split no longer refutes; a split is asked for from 0.2 nats of perfect memory on, not "
+        "from 0.05, which only a perfect memory can show; the first split has the interval of all positions"
+    )
     figures: ClassVar[tuple[str, ...]] = ("fig4", "fig20")
     grids: ClassVar[tuple[str, ...]] = ("dissection-gpt",)
 

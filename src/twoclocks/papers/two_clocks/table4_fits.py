@@ -99,6 +99,6 @@ class Fits(PaperFigure[FitsInfo]):
         return (
             "Power laws of τ_mem over N. Ours are maximum-likelihood fits to intervals between evaluations, with "
             f"censored runs, and need four N at which copying was seen. {len(fitted)} of {len(info.rows)} lines have "
-            f"enough runs{ours}. In {len(info.agreeing)} of them the 95% interval of α holds the paper's value, which has no "
-            "interval itself."
+            f"enough runs{ours}. In {len(info.agreeing)} of them the 95% interval of α holds the paper's value, which "
+            "has no interval itself."
         )
