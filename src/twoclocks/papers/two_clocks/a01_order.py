@@ -40,6 +40,10 @@ class CubeRuleMemory(Claim):
         "1% copies (95% bounds over all evaluations). Without a larger fall, a run that ended before 50% copies is "
         "undecided"
     )
+    revised: ClassVar[str] = (
+        "falls are compared with the noise of the samples, since noise alone could make one; seeds must agree, since "
+        "one of three refuted; other N no longer decide"
+    )
     figures: ClassVar[tuple[str, ...]] = ("fig2",)
     grids: ClassVar[tuple[str, ...]] = ("calibration-memory", "half-copies", "dit-law", "dit-law-seeds")
 

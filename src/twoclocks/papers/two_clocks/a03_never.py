@@ -10,7 +10,7 @@ import numpy as np
 
 from twoclocks.clocks.looks import rate_bounds
 from twoclocks.evaluation import ValidNew
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
     Point,
@@ -38,6 +38,7 @@ class NeverLearned(Claim):
         "plus 0.1 (95% bounds over all evaluations), and τ_mem is reached; refuted where all seeds of a G and N have "
         "more"
     )
+    revised: ClassVar[str] = "refuted only where all seeds of a G and N have more; before, one seed of three refuted"
     figures: ClassVar[tuple[str, ...]] = ("fig1", "fig2", "fig9")
     preset: ClassVar[str]
 
@@ -64,7 +65,7 @@ class NeverLearned(Claim):
         measured += f"; seeds disagree at {'; '.join(torn)}" if torn else ""
         seeds = seeds_of(found.values(), memory_onset)
         values: dict[str, Any] = {"excess": {str(group): value for group, value in excess.items()}}
-        return Judgement(verdict_of(all_of(answers), seeds), measured, seeds, values)
+        return Judgement.of(all_of(answers), measured, seeds, values)
 
 
 @CLAIMS.register("A3-dit")

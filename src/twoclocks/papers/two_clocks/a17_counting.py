@@ -64,6 +64,10 @@ class Counting(Claim):
         "that of G = 3 to 2; rules with variable K are later than row-K with every K, and earlier than G = 3 (ranges "
         "over seeds apart); refuted where one is earlier than row-K with every K, or later than G = 3"
     )
+    revised: ClassVar[str] = (
+        "two K of each kind are needed, since one K says nothing about K; variable K is compared with every row-K, "
+        "since it was reproduced though earlier than one of them; other N no longer decide"
+    )
     figures: ClassVar[tuple[str, ...]] = ("fig21",)
     grids: ClassVar[tuple[str, ...]] = ("counting", "counting-step", "counting-averaged")
 

@@ -93,6 +93,10 @@ class WideningDecay(Sweep):
         "apart); a run that copies before it learns the rule, or diverges, has no window; one that ended before both "
         "clocks may have any"
     )
+    revised: ClassVar[str] = (
+        "a run that ended before both clocks may have any window; before, it had none, so that short runs at both "
+        "ends reproduced the claim"
+    )
     figures: ClassVar[tuple[str, ...]] = ("fig27",)
     grids: ClassVar[tuple[str, ...]] = ("gpt-optimizer", "gpt-optimizer-seeds")
     preset: ClassVar[str] = GPT

@@ -42,6 +42,10 @@ class AgreementOfSeeds(Claim):
         "out is the frontier, where the medians of τ_rule and τ_mem lie, or may lie, within a factor of 2 (τ_mem by "
         "P1's law where no run of this G and N copied); both clocks must be there"
     )
+    revised: ClassVar[str] = (
+        "the frontier is that of τ_mem at the same G and N, or of the printed law; before, the end of a run counted "
+        "as copying, and seeds that differ tenfold were left out"
+    )
     figures: ClassVar[tuple[str, ...]] = ("fig28",)
     preset: ClassVar[str]
 
