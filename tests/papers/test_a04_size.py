@@ -72,6 +72,22 @@ def test_no_eightfold_range_may_fail(tmp_path: Path) -> None:
     assert GPTRuleBySize().judge(Records([*runs(tmp_path, 0.0), *records(later)])).verdict == "refuted"
 
 
+def test_a_wider_range_alone_is_no_eightfold_one(tmp_path: Path) -> None:
+    """N = 256 and 4,096: a factor of 2 over a 16-fold range says nothing about an 8-fold one."""
+    made = [
+        clocks_run(
+            *(tmp_path, "p1-gpt-mini", {"rule.group": group, "data.n": n, "training.seed": seed}),
+            rule=300 if n == 256 else 900,
+            memory=math.inf,
+            last=20_000,
+        )
+        for group in (2, 3)
+        for n in (256, 4096)
+        for seed in range(3)
+    ]
+    assert GPTRuleBySize().judge(records(made)).verdict in ("not run", "undecided")
+
+
 @pytest.mark.parametrize(
     ("last", "verdict"),
     [(100_000, "refuted"), (1_700, "undecided"), (500, "reproduced")],  # ended as planned: no evidence

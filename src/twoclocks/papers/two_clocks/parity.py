@@ -144,11 +144,11 @@ def chosen_points(records: Records, onset: Clock, axis: Callable[[Reading], int]
 
 
 def eightfold(found: list[Point]) -> list[list[Point]]:
-    """All ranges from an N to the next that is at least eight times as large."""
+    """All ranges from an N to one that is eight times as large, up to a tenth."""
     ordered = sorted(found, key=lambda one: one.n)
     ranges = []
     for start in ordered:
-        end = next((one.n for one in ordered if one.n >= RANGE * start.n), None)
+        end = next((one.n for one in ordered if abs(one.n / (RANGE * start.n) - 1) < 0.1), None)
         if end is not None:
             ranges.append([one for one in ordered if start.n <= one.n <= end])
     return ranges
