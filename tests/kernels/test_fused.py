@@ -22,6 +22,7 @@ from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.optimizer import make_optimizer, use_kernels
+from twoclocks.training.order import RandomOrder
 from twoclocks.training.step import PlainStep, finish_gradients, undone
 
 pytest.importorskip("triton")
@@ -102,12 +103,14 @@ def test_half_precision_differs_by_its_rounding_only(name: str, shape: tuple[int
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "decay"), [("adam", 0.0), ("adam", 0.1), ("adamw", 0.1), ("sgd", 0.0), ("sgd", 0.1)]
+    ("optimizer", "decay", "momentum"),
+    [("adam", 0, 0), ("adam", 0.1, 0), ("adamw", 0.1, 0), ("sgd", 0, 0), ("sgd", 0.1, 0), ("sgd", 0.1, 0.9)],
 )
-def test_flat_optimizers_are_torchs(optimizer: str, decay: float) -> None:
+def test_flat_optimizers_are_torchs(optimizer: str, decay: float, momentum: float) -> None:
     """The same updates as torch's for the same gradients, shadows and interchangeable state included."""
     plain, fused = twins("gpt", (10,), 2, torch.bfloat16, depth=1)
-    settings = TrainingSettings(steps=1, optimizer=optimizer, weight_decay=decay, learning_rate=1e-2)  # type: ignore[arg-type]
+    chosen = {"optimizer": optimizer, "weight_decay": decay, "momentum": momentum}
+    settings = TrainingSettings(steps=1, learning_rate=1e-2, **chosen)  # type: ignore[arg-type]
     ours, theirs = make_optimizer(fused, settings), make_optimizer(plain, settings)
     assert isinstance(ours, FlatDescent if optimizer == "sgd" else FlatAdam)
     generator = torch.Generator().manual_seed(0)
@@ -175,8 +178,9 @@ def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[T
         made.network.fused = TritonForm(made.network, torch.float32)
         made.objective = fused_objective(made.objective)
         made.optimizer = make_optimizer(made.network, made.settings.training)
-    parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows)
-    step = PlainStep(*parts, 3, made.loop.generator, made.loop.loss_sum)
+    order = RandomOrder(len(made.train_rows), 3, made.loop.generator)
+    parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows), order
+    step = PlainStep(*parts, made.loop.generator, made.loop.loss_sum)
     for _ in range(dry_runs):
         made.dry_run()
     for number in range(2):

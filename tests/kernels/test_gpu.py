@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from twoclocks.core.seeds import derive
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 
@@ -28,8 +27,7 @@ def losses(made: Experiment, steps: int, window: int) -> torch.Tensor:
     """Mean losses of consecutive windows, on the data and noise of (seed, step)."""
     step, found = made.make_step(), []
     for number in range(1, steps + 1):
-        made.loop.generator.manual_seed(derive(0, "training step", number))
-        step()
+        step(number)
         if number % window == 0:
             found.append(float(made.loop.loss_sum) / window)
             made.loop.loss_sum.zero_()
@@ -93,8 +91,7 @@ def test_a_resumed_fast_run_goes_on_as_if_nothing_happened(name: str) -> None:
     second.load_state(12, -1, kept)
     step = second.make_step()
     for number in range(13, 25):
-        second.loop.generator.manual_seed(derive(0, "training step", number))
-        step()
+        step(number)
     assert torch.equal(weights(second), weights(whole))
 
 
@@ -105,8 +102,7 @@ def test_replayed_steps_average_the_weights_of_every_step(name: str, kernels: st
     assert made.average is not None
     slow, step = weights(made).double(), made.make_step()
     for number in range(1, 31):
-        made.loop.generator.manual_seed(derive(0, "training step", number))
-        step()
+        step(number)
         keep = min(0.7, (1 + number) / (10 + number))
         slow = keep * slow + (1 - keep) * weights(made).double()
     averaged = torch.cat([p.detach().flatten() for p in made.average.network.parameters()])

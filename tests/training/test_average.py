@@ -68,7 +68,8 @@ def test_undone_steps_leave_no_trace_in_the_average(steps: int) -> None:
     settings = TrainingSettings(steps=9, batch=4, learning_rate=1e-2, average=DECAY)
     data, state = torch.randint(0, 2, (8, 6)), LoopState()
     optimizer = make_optimizer(raw, settings)
-    step = make_step(raw, optimizer, objectives.create("autoregressive"), data, settings, state, average=average)
+    objective = objectives.create("autoregressive")
+    step = make_step(raw, optimizer, objective, data, settings, state, average=average).update
     assert isinstance(step, PlainStep)
     for _ in range(steps):
         step()

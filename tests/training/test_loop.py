@@ -17,7 +17,6 @@ from twoclocks.training.errors import DivergedError
 from twoclocks.training.loop import LoopState, TrainingSettings, train
 from twoclocks.training.optimizer import make_optimizer
 from twoclocks.training.schedule import check_schedule, log_spaced
-from twoclocks.training.step import PlainStep
 
 RULE = Parity(length=12, group=3)
 DATA = SignImage().encode(RULE, data.training_set(RULE, 16))
@@ -50,20 +49,6 @@ def run(schedule: tuple[int, ...], disturb: bool = False, settings: TrainingSett
 
 def test_weights_are_bit_identical_with_evaluation_on_or_off() -> None:
     assert torch.equal(run((30,)), run((0, 1, 2, 5, 11, 30), disturb=True))
-
-
-def test_distinct_rows_are_a_random_subset_and_with_the_full_batch_all() -> None:
-    network, optimizer = fresh()
-    stream = torch.Generator().manual_seed(0)
-    numbers = torch.arange(16.0)
-    parts = network, optimizer, objectives.EDM(), numbers, 5, stream, torch.zeros(())
-    drawn = torch.stack([PlainStep(*parts, distinct=True).draw_rows() for _ in range(2000)])
-    assert all(len(set(rows)) == 5 for rows in drawn.tolist())
-    often = torch.bincount(drawn.flatten(), minlength=16) / 2000
-    assert torch.allclose(often, torch.full((16,), 5 / 16), atol=0.05)
-    whole = PlainStep(network, optimizer, objectives.EDM(), numbers, 16, stream, torch.zeros(()), distinct=True)
-    assert whole.draw_rows().sort().values.tolist() == list(range(16))
-    assert any(len(PlainStep(*parts).draw_rows().unique()) < 5 for _ in range(50)), "drawn with replacement"
 
 
 def test_seed_changes_the_run() -> None:

@@ -16,6 +16,7 @@ from twoclocks.runs.assembly import Experiment
 from twoclocks.training import thread_pool
 from twoclocks.training.loop import LoopState, TrainingSettings, make_step
 from twoclocks.training.optimizer import make_optimizer
+from twoclocks.training.order import RandomOrder
 from twoclocks.training.step import PlainStep, SharedStep
 from twoclocks.training.thread_pool import ThreadPool, pool_size, replicas
 
@@ -28,7 +29,8 @@ def trained(threads: int, batch: int, steps: int = 5) -> tuple[torch.Tensor, flo
     network = models.create("dit", width=16, depth=2, heads=2).build((1, 3, 4), 2)
     optimizer = make_optimizer(network, TrainingSettings(steps=1, learning_rate=1e-3))
     generator, loss_sum = torch.Generator(), torch.zeros((), dtype=torch.float64)
-    parts = network, optimizer, objectives.EDM(), DATA, batch, generator, loss_sum
+    order = RandomOrder(len(DATA), batch, generator)
+    parts = network, optimizer, objectives.EDM(), DATA, order, generator, loss_sum
     step = SharedStep(*parts, pool=ThreadPool(threads)) if threads > 1 else PlainStep(*parts)
     for number in range(steps):
         generator.manual_seed(number)
@@ -65,19 +67,21 @@ def test_every_thread_finishes_the_gradients_of_its_own_form(threads: int) -> No
     network.fused = Form()
     optimizer = make_optimizer(network, settings)
     step = make_step(network, optimizer, objectives.EDM(), DATA, settings, LoopState(), ThreadPool(threads))
-    step()
+    step(1)
     assert finished == [True] * threads
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_distinct_rows_reach_every_kind_of_step(threads: int) -> None:
-    settings = TrainingSettings(steps=1, batch=len(DATA), distinct=True)
+@pytest.mark.parametrize("chosen", [{"distinct": True}, {"order": "epochs"}])
+def test_the_order_of_rows_reaches_every_kind_of_step(threads: int, chosen: dict[str, Any]) -> None:
+    settings = TrainingSettings(steps=1, batch=len(DATA), **chosen)
     network = models.create("dit", width=16, depth=1, heads=2).build(tuple(DATA.shape[1:]), 2)
     optimizer = make_optimizer(network, settings)
-    state = LoopState()
-    step = make_step(network, optimizer, objectives.EDM(), DATA, settings, state, ThreadPool(threads))
-    assert isinstance(step, PlainStep) and isinstance(step, SharedStep) == (threads > 1)
-    assert step.draw_rows().sort().values.tolist() == list(range(len(DATA)))
+    step = make_step(network, optimizer, objectives.EDM(), DATA, settings, LoopState(), ThreadPool(threads))
+    step(1)
+    assert isinstance(step.update, PlainStep) and isinstance(step.update, SharedStep) == (threads > 1)
+    assert step.update.order is step.order
+    assert step.order.rows().sort().values.tolist() == list(range(len(DATA)))
 
 
 def test_shared_steps_are_the_same_every_time() -> None:

@@ -13,7 +13,6 @@ from torch import nn
 
 from twoclocks.bench.reference import plain_samples, plain_step
 from twoclocks.bench.timing import Work, rate, side_by_side, wait
-from twoclocks.core.seeds import derive
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 from twoclocks.training.capture import Captured
@@ -54,8 +53,7 @@ def seeded(experiment: Experiment) -> Callable[[], None]:
     def work() -> None:
         nonlocal number
         number += 1
-        experiment.loop.generator.manual_seed(derive(0, "training step", number))
-        step()
+        step(number)
 
     return work
 

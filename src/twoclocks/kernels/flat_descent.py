@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -10,16 +11,40 @@ from twoclocks.kernels.flat import Flat
 
 
 class FlatDescent(torch.optim.Optimizer):
-    """torch's SGD without momentum for the parameters of a ``Flat``, whose shadows it renews."""
+    """torch's SGD for the parameters of a ``Flat``, whose shadows it renews.
 
-    def __init__(self, flat: Flat, lr: float, weight_decay: float = 0.0) -> None:
+    Its state is interchangeable with that of torch's optimizer.
+    """
+
+    def __init__(self, flat: Flat, lr: float, weight_decay: float = 0.0, momentum: float = 0.0) -> None:
         self.flat = flat
-        super().__init__(flat.parameters, {"lr": lr, "weight_decay": weight_decay})
+        self.velocity = torch.zeros_like(flat.values) if momentum else None
+        super().__init__(flat.parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
+        self.share()
+
+    def share(self) -> None:
+        """Show the flat velocity under the name that torch's SGD gives it."""
+        if self.velocity is not None:
+            for parameter in self.flat.parameters:
+                self.state[parameter] = {"momentum_buffer": self.flat.view(self.velocity, parameter)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Copies the velocity into the flat memory, where a captured step reads it."""
+        super().load_state_dict(state_dict)
+        if self.velocity is not None:
+            loaded = dict(self.state)
+            if not loaded:
+                self.velocity.zero_()
+            for parameter, moments in loaded.items():
+                self.flat.view(self.velocity, parameter).copy_(moments["momentum_buffer"])
+            self.share()
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
         (group,) = self.param_groups
-        self.flat.values.mul_(1 - group["lr"] * group["weight_decay"])
-        self.flat.values.add_(self.flat.gradients, alpha=-group["lr"])
+        change = self.flat.gradients.add(self.flat.values, alpha=group["weight_decay"])
+        if self.velocity is not None:
+            change = self.velocity.mul_(group["momentum"]).add_(change)
+        self.flat.values.add_(change, alpha=-group["lr"])
         self.flat.refresh()

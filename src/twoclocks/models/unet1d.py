@@ -2,14 +2,14 @@
 
 Filter and stride are both s, so a convolution is a matrix product over groups of s neighbours. With the scales below,
 features and their changes in a step are of order one at every width (Yang & Hu 2020; Yang et al. 2022, Table 3): the
-best learning rate does not depend on the width.
+best learning rate does not depend on the width. The layout of P2's authors is in ``unet1d_normalised``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,12 +18,13 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.models.base import MODELS, MOST_WIDTH, ModelSettings, Network, in_float32
 from twoclocks.models.noise_features import FEATURES, noise_features
+from twoclocks.models.unet1d_normalised import NormalisedUNet1d
 
 
 @MODELS.register("unet1d")
 @dataclass(frozen=True, kw_only=True)
 class UNet1dSettings(ModelSettings):
-    """Convolutional U-Net for strings, filter = stride = branching, GELU, skip connections, μP."""
+    """Convolutional U-Net for strings, filter = stride = branching, GELU, skip connections."""
 
     task: ClassVar[str] = "restore tokens"
     example: ClassVar[tuple[tuple[int, ...], int]] = ((8,), 16)
@@ -32,6 +33,12 @@ class UNet1dSettings(ModelSettings):
     branching: int = setting(2, "filter and stride s: how many neighbours become one", at_least=2, at_most=1 << 16)
     depth: int | None = setting(None, "levels of the encoder; until one position is left", at_least=1, at_most=64)
     told_noise: bool = setting(True, "whether the network reads the noise level beside the tokens")
+    layout: Literal["mup", "normalised"] = setting(
+        "mup",
+        "mup: skips are added, each layer has its μP rate; normalised, as of P2's authors: LayerNorm, skips are "
+        "concatenated, no biases, weights of N(0, 1) and one rate",
+        added=True,
+    )
 
     def levels(self, length: int) -> int:
         """Levels for a string of some length, 0 where it cannot be divided."""
@@ -61,9 +68,12 @@ class UNet1dSettings(ModelSettings):
     def title(self) -> str:
         return f"U-Net {self.width}"
 
-    def build(self, shape: tuple[int, ...], symbols: int) -> UNet1d:
+    def build(self, shape: tuple[int, ...], symbols: int) -> Network:
         self.check_shape(shape)
-        return UNet1d(self, math.prod(shape), symbols)
+        length = math.prod(shape)
+        if self.layout == "normalised":
+            return NormalisedUNet1d(self.width, self.branching, self.levels(length), symbols, self.told_noise)
+        return UNet1d(self, length, symbols)
 
 
 class UNet1d(Network):

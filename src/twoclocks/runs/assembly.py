@@ -138,7 +138,7 @@ class Experiment:
         )
 
     def make_step(self) -> Step:
-        """A function that makes one update of this run's network, as training does."""
+        """The steps of this run, as training takes them."""
         data = self.encode(self.train_rows)
         parts = self.network, self.optimizer, self.objective, data, self.settings.training, self.loop, self.pool
         return make_step(*parts, self.average)

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
-from twoclocks.core.seeds import derive
+from twoclocks.core.errors import SettingError
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
 from twoclocks.training.average import Average
 from twoclocks.training.errors import DivergedError
-from twoclocks.training.step import PlainStep, SharedStep, Step, captured
+from twoclocks.training.order import EpochOrder, Order, RandomOrder
+from twoclocks.training.step import PlainStep, SharedStep, Step, Update, captured
 from twoclocks.training.thread_pool import ThreadPool
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
@@ -29,9 +30,13 @@ class TrainingSettings(Settings):
     steps: int = setting(help="optimizer steps", at_least=1, at_most=10**12)
     batch: int = setting(256, "samples per step, drawn with replacement unless distinct", at_least=1, at_most=10**6)
     distinct: bool = setting(False, "no sample twice in a step: with batch = data.n, each step sees the whole set")
-    optimizer: OptimizerName = setting(
-        "adam", "Adam, AdamW for decoupled weight decay, or plain gradient descent without momentum"
+    order: Literal["random", "epochs"] = setting(
+        "random",
+        "random: each step draws its samples; epochs: each sample once per epoch, newly shuffled from (seed, epoch)",
+        added=True,
     )
+    optimizer: OptimizerName = setting("adam", "Adam, AdamW for decoupled weight decay, or gradient descent")
+    momentum: float = setting(0.0, "momentum of gradient descent (sgd)", at_least=0, below=1, added=True)
     learning_rate: float = setting(1e-4, "constant step size, which a network in μP scales layer by layer", above=0)
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
     average: float = setting(
@@ -53,6 +58,12 @@ class TrainingSettings(Settings):
         machine=True,
     )
     capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs", machine=True)
+
+    def check(self) -> None:
+        if self.distinct and self.order == "epochs":
+            raise SettingError("order", self.order, "distinct belongs to random order; use one of the two")
+        if self.momentum and self.optimizer != "sgd":
+            raise SettingError("momentum", self.momentum, f"{self.optimizer} has none to set; use optimizer sgd, or 0")
 
     @property
     def on_gpu(self) -> bool:
@@ -104,12 +115,23 @@ def make_step(
     pool: ThreadPool | None = None,
     average: Average | None = None,
 ) -> Step:
-    """One update, in the fastest form that the settings allow: a CUDA graph, or shared by the threads of a pool."""
-    drawn = settings.batch, state.generator, state.loss_sum, settings.distinct
-    parts = network, optimizer, objective, data, *drawn, average
+    """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by a pool's threads."""
+    order = make_order(len(data), settings, state.generator)
+    parts = network, optimizer, objective, data, order, state.generator, state.loss_sum, average
+    update: Update
     if settings.captures:
-        return captured(PlainStep(*parts))
-    return SharedStep(*parts, pool=pool) if pool is not None and pool.size > 1 else PlainStep(*parts)
+        order.begin(1)
+        update = captured(PlainStep(*parts))
+    else:
+        update = SharedStep(*parts, pool=pool) if pool is not None and pool.size > 1 else PlainStep(*parts)
+    return Step(update, order, state.generator, settings.seed)
+
+
+def make_order(n: int, settings: TrainingSettings, generator: torch.Generator) -> Order:
+    """The order in which steps see n rows; ``generator`` is seeded before every step."""
+    if settings.order == "epochs":
+        return EpochOrder(n, settings.batch, settings.seed, generator.device)
+    return RandomOrder(n, settings.batch, generator, settings.distinct)
 
 
 def train(
@@ -150,8 +172,7 @@ def train(
         if state.evaluated == state.step:
             state.since = state.step
             state.loss_sum.zero_()
-        state.generator.manual_seed(derive(settings.seed, "training step", state.step + 1))
-        step()
+        step(state.step + 1)
         state.step += 1
         if state.step in due or state.step % CHECK_EVERY == 0 or state.step == settings.steps:
             check_finite(network, state)

@@ -31,7 +31,8 @@ def make_optimizer(network: Network, settings: TrainingSettings) -> torch.optim.
     if isinstance(network.fused, FlatForm):
         return flat_optimizer(network.fused.flat, settings)
     classes: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
-    more = {} if settings.optimizer == "sgd" else {"capturable": settings.captures}
+    descends = settings.optimizer == "sgd"
+    more = {"momentum": settings.momentum} if descends else {"capturable": settings.captures}
     groups = rate_groups(network, settings.optimizer, settings.learning_rate)
     optimizer: torch.optim.Optimizer = classes[settings.optimizer](
         groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True, **more
@@ -57,7 +58,7 @@ def names_in_order(network: Network, optimizer: torch.optim.Optimizer) -> list[s
 def flat_optimizer(flat: Flat, settings: TrainingSettings) -> torch.optim.Optimizer:
     chosen = flat, settings.learning_rate, settings.weight_decay
     if settings.optimizer == "sgd":
-        return FlatDescent(*chosen)
+        return FlatDescent(*chosen, settings.momentum)
     from twoclocks.kernels.adam import FlatAdam  # which needs Triton
 
     return FlatAdam(*chosen, decoupled=settings.optimizer == "adamw")

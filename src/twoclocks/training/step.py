@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from twoclocks.core.seeds import derive
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
+from twoclocks.training.order import Order
 from twoclocks.training.thread_pool import ThreadPool, replicas
 
-Step = Callable[[], None]
+Update = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
 
 
 @dataclass(eq=False)
 class PlainStep:
-    """Draw rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``.
+    """Take rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``.
 
     ``average`` follows the weights and has no part in the update.
     """
@@ -30,21 +33,13 @@ class PlainStep:
     optimizer: torch.optim.Optimizer
     objective: Objective
     data: Tensor
-    batch: int
+    order: Order
     generator: torch.Generator
     loss_sum: Tensor
-    distinct: bool = False
     average: Average | None = None
 
-    def draw_rows(self) -> Tensor:
-        """Which rows this step sees (batch,)."""
-        if self.distinct:  # the first of a random order, found by sorting: a CUDA graph cannot hold randperm
-            order = torch.rand(len(self.data), generator=self.generator, device=self.data.device).argsort()
-            return order[: self.batch]
-        return torch.randint(len(self.data), (self.batch,), generator=self.generator, device=self.data.device)
-
     def __call__(self) -> None:
-        loss = self.objective.loss(self.network, self.data[self.draw_rows()], self.generator).mean()
+        loss = self.objective.loss(self.network, self.data[self.order.rows()], self.generator).mean()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         finish_gradients(self.network)
@@ -68,23 +63,38 @@ class SharedStep(PlainStep):
         self.networks = replicas(self.network, self.pool.size)
 
     def __call__(self) -> None:
-        clean = self.data[self.draw_rows()]
+        clean = self.data[self.order.rows()]
         parts = self.pool.parts(clean, *self.objective.draw(clean, self.generator))
-        losses = self.pool.map(self.part, list(zip(self.networks, parts, strict=False)))
+        losses = self.pool.map(partial(self.part, len(clean)), list(zip(self.networks, parts, strict=False)))
         first, *others = (gradients_of(one) for one in self.networks[: len(parts)])
         for gradients in others:
             torch._foreach_add_(first, gradients)
         self.update()
         self.loss_sum += torch.stack(losses).sum()
 
-    def part(self, given: tuple[Network, tuple[Tensor, ...]]) -> Tensor:
-        """The share of some rows in the loss; its gradient is left in a replica."""
+    def part(self, batch: int, given: tuple[Network, tuple[Tensor, ...]]) -> Tensor:
+        """The share of some rows in the loss of a batch; its gradient is left in a replica."""
         network, (clean, *drawn) = given
         network.zero_grad(set_to_none=True)
-        loss = self.objective.loss_given(network, clean, *drawn).sum() / self.batch
+        loss = self.objective.loss_given(network, clean, *drawn).sum() / batch
         loss.backward()
         finish_gradients(network)
         return loss.detach()
+
+
+@dataclass(frozen=True)
+class Step:
+    """Step 1, 2, … of a run: its random numbers depend on (seed, step) alone."""
+
+    update: Update
+    order: Order
+    generator: torch.Generator
+    seed: int
+
+    def __call__(self, number: int) -> None:
+        self.generator.manual_seed(derive(self.seed, "training step", number))
+        self.order.begin(number)
+        self.update()
 
 
 def finish_gradients(network: Network) -> None:
@@ -97,7 +107,7 @@ def gradients_of(network: Network) -> list[Tensor]:
     return [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
 
 
-def captured(step: PlainStep) -> Step:
+def captured(step: PlainStep) -> Update:
     """The step as one CUDA graph; weights, their average, moments and the sum of losses are left as they are."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
