@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
-from twoclocks.papers import two_clocks
+from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.campaign import rounds, waiting_cells
 from twoclocks.papers.cost import expected_seconds
 from twoclocks.papers.grids import views_by_cell
@@ -25,7 +25,7 @@ from twoclocks.sweeps import executor_of
 from twoclocks.sweeps.executors import Executor
 from twoclocks.sweeps.grid import Cell
 
-assert two_clocks.__doc__  # importing it registers its runs, claims and figures
+assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers runs, claims and figures
 COMMITTED = Path("results") / "campaign"
 EXIT_FAILED = 7  # as of a sweep
 

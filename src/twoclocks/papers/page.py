@@ -58,7 +58,7 @@ def section(one: Drawn) -> Section:
 def spelled(name: str) -> str:
     """The name of a figure as papers write it.
 
-    >>> spelled("fig2"), spelled("table4")
-    ('Figure 2', 'Table 4')
+    >>> spelled("fig2"), spelled("table4"), spelled("p2-fig4")
+    ('Figure 2', 'Table 4', 'P2, Figure 4')
     """
-    return name.replace("fig", "Figure ").replace("table", "Table ")
+    return name.replace("p2-", "P2, ").replace("fig", "Figure ").replace("table", "Table ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -217,15 +218,13 @@ def entries(names: Sequence[str] = ()) -> dict[str, Entry]:
     return chosen
 
 
-def natural(name: str) -> tuple[str, int, str]:
-    """A key that sorts fig2 before fig10.
+def natural(name: str) -> list[str | int]:
+    """A key that sorts fig2 before fig10: words and numbers by turns.
 
-    >>> sorted(["fig10", "A6-gpt", "fig2", "A6-dit"], key=natural)
-    ['A6-dit', 'A6-gpt', 'fig2', 'fig10']
+    >>> sorted(["fig10", "A6-gpt", "p2-fig4", "fig2", "p2-fig14", "A6-dit"], key=natural)
+    ['A6-dit', 'A6-gpt', 'fig2', 'fig10', 'p2-fig4', 'p2-fig14']
     """
-    letters = name.rstrip("0123456789") if "-" not in name else name.partition("-")[0].rstrip("0123456789")
-    digits, _, rest = name.removeprefix(letters).partition("-")
-    return letters, int(digits or 0), rest
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def cells_of_entries(chosen: Iterable[Entry], scale: Scale) -> list[Cell]:

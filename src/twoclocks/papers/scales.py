@@ -31,6 +31,7 @@ class Scale:
     sizes_instead: tuple[int, ...] = ()  # numbers of training samples in place of the paper's
     copied_sizes_instead: tuple[int, ...] = ()  # the same for runs of diffusion until τ_mem, which is later than GPT's
     networks: Mapping[str, Network] = field(default_factory=dict)  # by size: in place of the paper's
+    width: int | None = None  # in place of that of networks without named sizes
     change: Mapping[str, Any] = field(default_factory=dict)  # laid over the settings of every run
     by_objective: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # the same, for one kind of model
     left_out: tuple[str, ...] = ()  # settings that cells share and this scale does not take: the preset's are used
@@ -77,15 +78,21 @@ class Scale:
     def cell(self, preset: str, point: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Cell:
         """A run of a preset; ``point`` and ``shared`` change settings by dotted name. It is called like its preset."""
         base = read_preset(preset)
-        small: dict[str, Any] = dict(nested(self.change))
-        if self.networks:
-            width, depth, heads = self.networks[base["model"]["size"]]
-            small["model"] = {"width": width, "depth": depth, "heads": heads}
+        small = merge(nested(self.change), self.network(base["model"]))
         small = merge(small, self.by_objective.get(base["objective"]["name"], {}))
         shared = {key: value for key, value in (shared or {}).items() if key not in self.left_out}
         change = merge(merge(merge(nested(shared), small), nested(point)), {"name": preset})
         settings = build_settings(merge(base, {"training": {"threads": 1}}), change)
         return Cell(settings.key(), dict(point), settings)
+
+    def network(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """The size that a small scale puts in place of a network's."""
+        if not self.networks:
+            return {}
+        if "size" not in model:
+            return {"model": {"width": self.width}}
+        width, depth, heads = self.networks[model["size"]]
+        return {"model": {"width": width, "depth": depth, "heads": heads}}
 
 
 # Samples that show nothing: the clocks of such runs are never read with confidence.
@@ -114,6 +121,8 @@ _DESK_DIT = {
 }
 # At a rate of 1e-3, one run fell from 100% valid samples to almost none at step 2,456, and recovered.
 _DESK_GPT = {"training": {"steps": 3_000, "batch": 64, "learning_rate": 5e-4}}
+# P1's networks of this size copy 256 strings from step 6,000 on.
+_DESK_GRAMMAR = {"training": {"steps": 8_000}, "objective": {"sampler_levels": 100}}
 
 SMOKE = Scale(
     name="smoke",
@@ -122,8 +131,9 @@ SMOKE = Scale(
     most_seeds=1,
     sizes_instead=(8, 16),
     networks={"nano": (8, 1, 1), "mini": (8, 2, 1), "S": (8, 3, 1), "B": (16, 2, 1)},
+    width=8,
     change=_SMOKE,
-    by_objective={"edm": {"objective": {"sampler_steps": 3}}},
+    by_objective={"edm": {"objective": {"sampler_steps": 3}}, "d3pm": {"objective": {"sampler_levels": 4}}},
 )
 DESK = Scale(
     name="desk",
@@ -137,8 +147,9 @@ DESK = Scale(
     sizes_instead=(32, 64, 128, 256),
     copied_sizes_instead=(8, 16, 32, 64),  # DiT-mini copies from step 1,400 at N = 16 on
     networks={"nano": (32, 2, 2), "mini": (48, 3, 3), "S": (48, 6, 3), "B": (64, 6, 4)},
+    width=128,
     change=_DESK,
-    by_objective={"edm": _DESK_DIT, "autoregressive": _DESK_GPT},
+    by_objective={"edm": _DESK_DIT, "autoregressive": _DESK_GPT, "d3pm": _DESK_GRAMMAR},
 )
 GPU = Scale("gpu", "the paper's networks on one GPU, each run until its clocks are read: the campaign", 100, 100)
 PAPER = Scale(

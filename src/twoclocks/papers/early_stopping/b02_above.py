@@ -1,0 +1,85 @@
+"""Claim B2: with P* strings or more, samples are valid before they are copied; and after how many steps (P2 §4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
+from twoclocks.papers.early_stopping.grammar_runs import (
+    GrammarRun,
+    by_size,
+    grammar_runs,
+    seeds_at_each,
+    together,
+)
+from twoclocks.papers.intervals import Interval, is_earlier, is_within, median_of
+from twoclocks.papers.records import Records
+
+FACTOR = 2.0
+
+
+@CLAIMS.register("B2-valid")
+class AboveSampleComplexity(Claim):
+    """The grammar (16, 4, 3, 2) with 4,096 strings or more."""
+
+    id: ClassVar[str] = "B2"
+    title: ClassVar[str] = "From P* on, samples are valid before they are copied"
+    paper: ClassVar[str] = "RHM (16, 4, 3, 2), P ≥ 4,096: fewer than 15% errors before copying begins"
+    criterion: ClassVar[str] = (
+        "at P = 4,096, 8,192 and 16,384: 85% of the samples are valid before copies exceed chance by two points"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("p2-fig4", "p2-fig6")
+    grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)
+
+    def judge(self, records: Records) -> Judgement:
+        sizes = by_size(one for one in grammar_runs(records) if one.n >= one.complexity)
+        if not sizes:
+            return not_run("the grammar (16, 4, 3, 2) with 4,096 strings or more")
+        answers = {n: [valid_first(one) for one in runs] for n, runs in sizes.items()}
+        words = [f"P = {n:,}: {'; '.join(map(described, runs))}" for n, runs in sizes.items()]
+        values = {
+            f"P={n}": [{"valid": one.learned.as_json(), "copies": one.above_chance.as_json()} for one in runs]
+            for n, runs in sizes.items()
+        }
+        seeds = seeds_at_each(sizes)
+        return Judgement(verdict_of(together(answers), seeds), ". ".join(words), seeds, values)
+
+
+@CLAIMS.register("B2-steps")
+class StepsToValid(Claim):
+    """How many steps it takes: P2 draws τ* = P* as a line and says that errors are below 15% after it."""
+
+    id: ClassVar[str] = "B2"
+    title: ClassVar[str] = "Samples are valid after τ* = P* steps"
+    paper: ClassVar[str] = "P = 4,096 and 16,384: fewer than 15% errors for τ > τ* = P* = 4,096 steps"
+    criterion: ClassVar[str] = (
+        "the median step from which 85% of the samples are valid is within a factor of 2 of P*, at every P ≥ P*"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("p2-fig4",)
+    grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)
+
+    def judge(self, records: Records) -> Judgement:
+        sizes = by_size(one for one in grammar_runs(records) if one.n >= one.complexity)
+        if not sizes:
+            return not_run("the grammar (16, 4, 3, 2) with 4,096 strings or more")
+        ratios = {n: steps_over_complexity(runs) for n, runs in sizes.items()}
+        words = [f"P = {n:,}: {ratio} P* (median of {len(sizes[n])})" for n, ratio in ratios.items()]
+        seeds = seeds_at_each(sizes)
+        values = {f"P={n}": ratio.as_json() for n, ratio in ratios.items()}
+        answers = {n: [is_within(ratio, 1 / FACTOR, FACTOR)] for n, ratio in ratios.items()}
+        return Judgement(verdict_of(together(answers), seeds), f"85% valid after {', '.join(words)}", seeds, values)
+
+
+def valid_first(one: GrammarRun) -> Answer:
+    """Whether 85% are valid before copies exceed chance; undecided where the run ended before."""
+    return is_earlier(one.learned, one.above_chance)
+
+
+def described(one: GrammarRun) -> str:
+    return f"85% valid {one.learned}, copies above chance {one.above_chance}"
+
+
+def steps_over_complexity(runs: Sequence[GrammarRun]) -> Interval:
+    """The median number of steps to 85% valid samples, in units of P*."""
+    return median_of([one.learned for one in runs]).scaled(1 / runs[0].complexity)

@@ -1,0 +1,73 @@
+"""Claim B7 on a grammar: τ_mem grows in proportion to the number of strings (P2 §4.2, insets of Fig. 4)."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from twoclocks.clocks.law import Law, fit_law
+from twoclocks.core.errors import UserError
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
+from twoclocks.papers.early_stopping.grammar_runs import GrammarRun, by_size, grammar_runs, seeds_at_each
+from twoclocks.papers.records import Records
+
+NARROW = 0.15
+FEWEST = 4  # sizes
+
+
+@CLAIMS.register("B7-rhm")
+class LinearInStrings(Claim):
+    """τ_mem over P on the grammar (16, 4, 3, 2)."""
+
+    id: ClassVar[str] = "B7"
+    title: ClassVar[str] = "τ_mem is proportional to the number of training strings"
+    paper: ClassVar[str] = "RHM: τ_mem ∝ P"
+    criterion: ClassVar[str] = (
+        "over all P at which every seed began to copy, four or more: the exponent's 95% interval is narrower than "
+        "±0.15 and holds 1, or lies within 1 ± 0.15"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("p2-fig4",)
+    grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)
+
+    def judge(self, records: Records) -> Judgement:
+        sizes = uncensored(grammar_runs(records))
+        law = law_of(sizes) if len(sizes) >= FEWEST else None
+        if law is None:
+            there = ", ".join(f"{n:,}" for n in sizes) or "none"
+            return not_run(f"the grammar (16, 4, 3, 2) at four P to beyond τ_mem (there: {there})")
+        low, high = law.alpha_ci
+        measured = (
+            f"τ_mem = {law.a:.3g}·P^{law.alpha:.2f} (95%: {low:.2f} to {high:.2f}; {law.points} runs, "
+            f"P {law.sizes[0]:,}–{law.sizes[-1]:,})"
+        )
+        seeds = seeds_at_each(sizes)
+        return Judgement(verdict_of(is_linear(low, high), seeds), measured, seeds, law.as_json())
+
+
+def uncensored(runs: list[GrammarRun]) -> dict[int, list[GrammarRun]]:
+    """The P at which every run began to copy."""
+    return {n: same for n, same in by_size(runs).items() if all(one.memory.seen for one in same)}
+
+
+def law_of(sizes: dict[int, list[GrammarRun]]) -> Law | None:
+    """The law of τ_mem; None where the runs do not identify one."""
+    runs = [one for same in sizes.values() for one in same]
+    try:
+        return fit_law([one.n for one in runs], [one.memory for one in runs])
+    except UserError:
+        return None
+
+
+def is_linear(low: float, high: float) -> Answer:
+    """Whether an exponent is 1, from its 95% interval.
+
+    >>> is_linear(0.95, 1.1), is_linear(0.7, 0.8), is_linear(0.5, 1.4), is_linear(1.02, 1.1)
+    ('yes', 'no', 'undecided', 'yes')
+    """
+    if not math.isfinite(low) or not math.isfinite(high):
+        return "undecided"
+    if low >= 1 - NARROW and high <= 1 + NARROW:
+        return "yes"
+    if high < 1 or low > 1:
+        return "no"
+    return "yes" if high - low < 2 * NARROW else "undecided"

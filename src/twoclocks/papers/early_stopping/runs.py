@@ -1,0 +1,51 @@
+"""The runs behind P2's figures and claims on the Random Hierarchy Model (RHM), in the layout of its authors.
+
+Their networks have 8,192 channels, ours 512: this fits several runs on one GPU. ``rhm-wide`` has the full width, to see
+whether that changes a curve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from twoclocks.papers.grids import grid
+from twoclocks.papers.scales import Scale
+from twoclocks.sweeps.grid import Cell
+
+RHM = "p2-rhm-l3-authors"
+WIDTH = 512
+SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
+# With belief propagation as the network, 250 levels make 0.3% of the strings invalid or fewer.
+NARROW = {"model.width": WIDTH, "objective.sampler_levels": 250}
+COUNTED = {"clocks.above_chance": True}  # at P = 16,384, one true string in 16 is in the training set
+
+
+def evaluated(count: int, first: int, samples: int = 2048) -> dict[str, Any]:
+    """So many evaluations, of which the first is at this step; nothing is kept but the rows."""
+    kept = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0}
+    return {
+        **{"evaluation.evaluations": count, "evaluation.first": first, "evaluation.samples": samples},
+        **kept,
+        **COUNTED,
+    }
+
+
+def steps_of(n: int) -> int:
+    """How long a run of n strings is: small ones until nearly all samples are copies, large ones beyond τ_rule."""
+    return 131_072 if n >= 8192 else min(128 * n, 262_144)
+
+
+@grid("rhm-sizes", 3, "the grammar (16, 4, 3, 2) over P, below and above P* = 4,096")
+def rhm_sizes(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes(SIZES):
+        for seed in scale.seeds(3):
+            shared = {**NARROW, "training.steps": steps_of(n), **evaluated(40, 64)}
+            yield scale.cell(RHM, {"data.n": n, "training.seed": seed}, shared)
+
+
+@grid("rhm-wide", 7, "the same with all 8,192 channels, at three P")
+def rhm_wide(scale: Scale) -> Iterator[Cell]:
+    for n in scale.sizes((1024, 4096, 16384)):
+        shared = {"training.steps": 32_768, "objective.sampler_levels": 250, **evaluated(24, 64, 1024)}
+        yield scale.cell(RHM, {"data.n": n}, shared)
