@@ -164,8 +164,9 @@ class Records(Sequence[Record]):
         return Records(best, self.scale)
 
     def preset_settings(self, preset: str) -> dict[str, Any]:
-        """The settings of a preset as this scale has it, by dotted name."""
-        return flat(to_mapping(self.scale.cell(preset, {}).settings, whole=True))
+        """The settings of a preset as this scale has it, by dotted name; small scales have small N."""
+        largest = {"data.n": n for n in self.scale.sizes_instead[-1:]}
+        return flat(to_mapping(self.scale.cell(preset, largest).settings, whole=True))
 
     def of_largest_n(self) -> Records:
         """Those with the most training samples."""

@@ -13,7 +13,7 @@ from twoclocks.papers.early_stopping.grammar_runs import (
     seeds_at_each,
     together,
 )
-from twoclocks.papers.intervals import Interval, is_earlier, is_within, median_of
+from twoclocks.papers.intervals import Interval, interval_of, is_earlier, is_within, median_of
 from twoclocks.papers.records import Records
 
 FACTOR = 2.0
@@ -82,4 +82,4 @@ def described(one: GrammarRun) -> str:
 
 def steps_over_complexity(runs: Sequence[GrammarRun]) -> Interval:
     """The median number of steps to 85% valid samples, in units of P*."""
-    return median_of([one.learned for one in runs]).scaled(1 / runs[0].complexity)
+    return median_of([interval_of(one.learned) for one in runs]).scaled(1 / runs[0].complexity)
