@@ -165,7 +165,7 @@ class Records(Sequence[Record]):
 
     def preset_settings(self, preset: str) -> dict[str, Any]:
         """The settings of a preset as this scale has it, by dotted name; small scales have small N."""
-        largest = {"data.n": n for n in self.scale.sizes_instead[-1:]}
+        largest = {"data.n": self.scale.sizes_instead[-1]} if self.scale.sizes_instead else {}
         return flat(to_mapping(self.scale.cell(preset, largest).settings, whole=True))
 
     def of_largest_n(self) -> Records:

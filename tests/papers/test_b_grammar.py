@@ -1,0 +1,137 @@
+"""P2's claims on a grammar over P: simulated curves that must pass, and that must fail."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated import log_steps, records, rise, simulated_run
+
+from twoclocks.papers.claim import Claim
+from twoclocks.papers.early_stopping.b01_below import BelowSampleComplexity
+from twoclocks.papers.early_stopping.b02_above import AboveSampleComplexity, StepsToValid
+from twoclocks.papers.early_stopping.b07_law import LinearInStrings, is_linear
+from twoclocks.papers.early_stopping.fig04_grammar import GrammarSizes
+from twoclocks.papers.early_stopping.runs import NARROW, RHM
+from twoclocks.papers.rows import StoredRun
+
+LAST = 131_072
+CHANCE = {256: 0.001, 512: 0.002, 1024: 0.004, 2048: 0.008, 4096: 0.0156, 8192: 0.031, 16384: 0.0625}
+
+
+def grammar_run(
+    folder: Path, n: int, seed: int = 0, valid: float = math.inf, copied: float = math.inf, **change: object
+) -> StoredRun:
+    """A run whose samples are valid and new from one step on, and copies from another; before that, by chance."""
+    steps = log_steps(64, LAST)
+    copies = rise(steps, copied, 4) if math.isfinite(copied) else np.zeros(len(steps))
+    learned = rise(steps, valid, 4) if math.isfinite(valid) else np.zeros(len(steps))
+    by_chance = CHANCE[n] * learned * (1 - copies)
+    columns = {
+        "sample_accuracy": copies + (1 - copies) * learned,
+        "sample_memorization": copies + by_chance,
+        "valid_new": (1 - copies) * learned * (1 - CHANCE[n]),
+        "loss_train": 3 - 2 * learned - copies,
+        "loss_held_out": 3 - 2 * learned + copies,
+    }
+    point = {"data.n": n, "training.seed": seed, **NARROW, "clocks.above_chance": True, **change}
+    return simulated_run(folder, RHM, point, steps, columns)
+
+
+def verdict(claim: Claim, runs: list[StoredRun]) -> str:
+    return claim.judge(records(runs)).verdict
+
+
+@pytest.mark.parametrize(
+    ("valid", "copied", "seeds", "expected"),
+    [
+        (math.inf, 3_000, 3, "reproduced"),  # valid as copies alone
+        (math.inf, 3_000, 2, "seen once"),
+        (1_000, 30_000, 3, "refuted"),  # the rule comes long before
+        (math.inf, math.inf, 3, "undecided"),  # the run is too short
+        (math.inf, 100_000, 3, "undecided"),
+    ],
+)
+def test_below_the_sample_complexity(tmp_path: Path, valid: float, copied: float, seeds: int, expected: str) -> None:
+    runs = [grammar_run(tmp_path, n, seed, valid, copied) for n in (256, 1024) for seed in range(seeds)]
+    above = [grammar_run(tmp_path, 8192, seed, 5_000, math.inf) for seed in range(3)]  # says nothing about this claim
+    assert verdict(BelowSampleComplexity(), runs + above) == expected
+    assert verdict(BelowSampleComplexity(), above) == "not run"
+
+
+def test_seeds_and_sizes_that_disagree(tmp_path: Path) -> None:
+    good = [grammar_run(tmp_path, 256, seed, math.inf, 3_000) for seed in range(3)]
+    bad = [grammar_run(tmp_path, 1024, seed, 1_000, 60_000) for seed in range(3)]
+    assert verdict(BelowSampleComplexity(), good + bad) == "refuted"
+    assert verdict(BelowSampleComplexity(), good + bad[:1]) == "undecided"  # one seed refutes nothing
+    other = [grammar_run(tmp_path, 512, seed, math.inf, 3_000) for seed in range(2)]
+    odd = [grammar_run(tmp_path, 512, 2, 1_000, 60_000)]
+    assert verdict(BelowSampleComplexity(), good + other + odd) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("valid", "copied", "expected"),
+    [
+        (20_000, math.inf, "reproduced"),
+        (20_000, 100_000, "reproduced"),
+        (60_000, 10_000, "refuted"),  # copies first
+        (math.inf, math.inf, "undecided"),  # neither by the end
+        (math.inf, 10_000, "refuted"),
+    ],
+)
+def test_above_the_sample_complexity(tmp_path: Path, valid: float, copied: float, expected: str) -> None:
+    """Chance copies, one true string in 16 at the largest P, are no copying."""
+    runs = [grammar_run(tmp_path, n, seed, valid, copied) for n in (4096, 8192, 16384) for seed in range(3)]
+    assert verdict(AboveSampleComplexity(), runs) == expected
+
+
+@pytest.mark.parametrize(("at", "expected"), [(1.0, "reproduced"), (12.0, "refuted"), (0.2, "refuted")])
+def test_steps_to_valid_samples(tmp_path: Path, at: float, expected: str) -> None:
+    reaches = (0.85 / 0.15) ** (1 / 4)  # a curve of ``rise`` is at 0.85 at this factor of its middle
+    runs = [grammar_run(tmp_path, n, seed, 4096 * at / reaches) for n in (4096, 16384) for seed in range(3)]
+    found = StepsToValid().judge(records(runs))
+    assert found.verdict == expected, found
+    low, high = found.values["P=4096"]
+    assert low <= at <= high
+
+
+@pytest.mark.parametrize(("power", "expected"), [(1.0, "reproduced"), (0.6, "refuted"), (1.5, "refuted")])
+def test_law(tmp_path: Path, power: float, expected: str) -> None:
+    """Perfectly linear onsets must pass, whatever scatter of a few percent the seeds have."""
+    rng = np.random.default_rng(0)
+    runs = [
+        grammar_run(tmp_path, n, seed, math.inf, 20 * 256 * (n / 256) ** power * math.exp(0.05 * rng.normal()))
+        for n in (256, 512, 1024, 2048)
+        for seed in range(3)
+    ]
+    found = LinearInStrings().judge(records(runs))
+    assert found.verdict == expected, found
+    more = [*runs, *(grammar_run(tmp_path, 4096, seed) for seed in range(3))]  # a P without copies does not enter
+    assert LinearInStrings().judge(records(more)).values["alpha"] == found.values["alpha"]
+    assert LinearInStrings().judge(records(runs[:9])).verdict == "not run"
+
+
+def test_an_exponent_that_is_not_known_well_decides_nothing() -> None:
+    assert is_linear(0.6, 1.4) == "undecided" and is_linear(-math.inf, math.inf) == "undecided"
+
+
+def test_other_settings_and_parts_do_not_mix(tmp_path: Path) -> None:
+    others = [
+        grammar_run(tmp_path, 256, 0, 1_000, 30_000, **{"training.learning_rate": 0.01}),
+        grammar_run(tmp_path, 256, 1, 1_000, 30_000, **{"data.part": 1}),
+        grammar_run(tmp_path, 256, 2, 1_000, 30_000, **{"model.layout": "mup"}),
+    ]
+    assert verdict(BelowSampleComplexity(), others) == "not run"
+
+
+def test_the_figure_says_what_the_claims_say(tmp_path: Path) -> None:
+    runs = [grammar_run(tmp_path, n, seed, 10_000, 20 * n) for n in (256, 4096) for seed in range(2)]
+    figure = GrammarSizes()
+    info = figure.data(records(runs))
+    assert len(info.curves) == 4 and info.complexity == 4096
+    caption = figure.caption(info)
+    assert "P = 256" in caption and "P = 4,096" in caption and "seeds per P: 2 (training)" in caption
+    drawn = figure.draw(info)
+    assert len(drawn.axes) == 4 and len(drawn.axes[0].lines) == 2 * 4 + 1
