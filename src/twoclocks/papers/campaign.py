@@ -11,6 +11,7 @@ from twoclocks.papers.grids import Grid
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.reproduction import Reproduction, by_identity, campaign_cells, is_covered
 from twoclocks.papers.rows import file_name, identity
+from twoclocks.papers.twins import comparison
 from twoclocks.papers.views import view_file
 from twoclocks.sweeps.grid import Cell
 
@@ -33,9 +34,10 @@ def waiting_cells(place: Reproduction, records: Records | None = None) -> list[t
 
 
 def has_views(place: Reproduction, grid: Grid, cell: Cell) -> bool:
-    """Whether what the views of a grid measured lies beside the rows of a cell; always where it has no views."""
+    """Whether what a grid measures beyond the rows of a cell is there: its views, and the comparison of twins."""
     rows = place.rows / file_name(cell.settings)
-    return all(view_file(rows, name).is_file() for name in grid.views)
+    compared = not grid.twins or comparison(place.rows, cell.settings).is_file()
+    return compared and all(view_file(rows, name).is_file() for name in grid.views)
 
 
 def has_diverged(cell: Cell, known: Mapping[str, Sequence[Record]]) -> bool:

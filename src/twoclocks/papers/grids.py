@@ -15,7 +15,10 @@ Cells = Callable[[Scale], Iterable[Cell]]
 
 @dataclass(frozen=True)
 class Grid:
-    """A set of runs: ``line`` is its place in the campaign, ``views`` are measured on its checkpoints."""
+    """A set of runs: ``line`` is its place in the campaign, ``views`` are measured on its checkpoints.
+
+    ``twins``: its runs come in pairs, on parts 0 and 1 of the data, which are compared with each other.
+    """
 
     registered: ClassVar[dict[str, Grid]] = {}
 
@@ -24,17 +27,20 @@ class Grid:
     about: str
     make: Cells
     views: tuple[str, ...] = ()
+    twins: bool = False
 
     def cells(self, scale: Scale) -> list[Cell]:
         """Its runs at a scale, each once."""
         return list({cell.key: cell for cell in self.make(scale)}.values())
 
 
-def grid(name: str, line: int, about: str, views: tuple[str, ...] = ()) -> Callable[[Cells], Cells]:
+def grid(
+    name: str, line: int, about: str, views: tuple[str, ...] = (), twins: bool = False
+) -> Callable[[Cells], Cells]:
     """Register the decorated function as the runs of a grid."""
 
     def register(make: Cells) -> Cells:
-        Grid.registered[name] = Grid(name, line, about, make, views)
+        Grid.registered[name] = Grid(name, line, about, make, views, twins)
         return make
 
     return register

@@ -18,6 +18,7 @@ from twoclocks.papers.grids import Grid, grids, views_by_cell
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import file_name, identity, read_rows, write_rows
 from twoclocks.papers.scales import Scale
+from twoclocks.papers.twins import comparison, write_twins
 from twoclocks.papers.views import view_file, write_views
 from twoclocks.runs.load import Run
 from twoclocks.store.files import read, write_json
@@ -82,7 +83,7 @@ class Reproduction:
         finally:
             watch.write_finished()
             self.remember_failures(cells, watch.sweep.failures)
-        failures = {**watch.sweep.failures, **self.measure_all_views(cells, watch)}
+        failures = {**watch.sweep.failures, **self.measure_all_views(cells, watch), **self.compare_all_twins(watch)}
         self.remember_failures(cells, failures)
         return failures
 
@@ -95,6 +96,21 @@ class Reproduction:
                     self.measure_views(cell, watch.views.get(cell.key, ()), watch.check_time)
                 except UserError as error:
                     failures[cell.key] = str(error)
+        return failures
+
+    def compare_all_twins(self, watch: Watch) -> dict[str, str]:
+        """Compare the twins of which both have finished, until the time is over; returns what failed, and why."""
+        failures = {}
+        with contextlib.suppress(EndOfTimeError):
+            for cell in {one.key: one for grid in grids() if grid.twins for one in grid.cells(self.scale)}.values():
+                first, second = (cell_path(self.runs, one) for one in (cell, twin_of(cell)))
+                lacking = not comparison(self.rows, cell.settings).is_file()
+                if cell.settings.data.part == 0 and lacking and is_finished(first) and is_finished(second):
+                    watch.check_time()
+                    try:
+                        write_twins(Run(first), Run(second), self.rows)
+                    except UserError as error:
+                        failures[cell.key] = str(error)
         return failures
 
     def failures(self) -> dict[str, str]:
@@ -130,6 +146,17 @@ class Reproduction:
         if lacking := self.lacking_views(cell, names):
             run = Run(cell_path(self.runs, cell))
             write_views(run, self.rows, lacking, report=lambda done, total, words: check_time())
+
+
+def twin_of(cell: Cell) -> Cell:
+    """The run on the other part of the data."""
+    settings = replace(cell.settings, data=replace(cell.settings.data, part=1 - cell.settings.data.part))
+    return Cell(settings.key(), cell.point, settings)
+
+
+def is_finished(path: Path) -> bool:
+    """Whether a run directory is there and its run has finished."""
+    return (path / "manifest.json").is_file() and Run(path).status["status"] == "finished"
 
 
 class EndOfTimeError(StoppedError):

@@ -49,3 +49,32 @@ def rhm_wide(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((1024, 4096, 16384)):
         shared = {"training.steps": 32_768, "objective.sampler_levels": 250, **evaluated(24, 64, 1024)}
         yield scale.cell(RHM, {"data.n": n}, shared)
+
+
+DEEP = "p2-rhm-l5-authors"
+HALF = {"clocks.stop": "memory", "clocks.memory_threshold": 0.5}  # such a run ends when half of the samples are copies
+
+
+@grid("rhm-deep", 7, "the grammar (16, 3, 5, 2) with 1,024 strings until half of the samples are copies", twins=True)
+def rhm_deep(scale: Scale) -> Iterator[Cell]:
+    kept = {"evaluation.keep_samples": 512, "evaluation.keep_weights": 24}
+    for n in scale.sizes((1024,)):
+        for seed in scale.seeds(3):
+            for part in (0, 1):
+                shared = {**NARROW, "training.steps": 262_144, **evaluated(50, 64), **kept, **HALF}
+                yield scale.cell(DEEP, {"data.n": n, "data.part": part, "training.seed": seed}, shared)
+
+
+@grid("rhm-productions", 7, "the rules that an early-stopped model uses, in 16,384 samples", views=("productions",))
+def rhm_productions(scale: Scale) -> Iterator[Cell]:
+    many = {"evaluation.samples": 16_384, "evaluation.keep_samples": 16_384, "evaluation.keep_weights": 0}
+    for n in scale.sizes((16_384,)):
+        for seed in scale.seeds(3):
+            shared = {
+                **NARROW,
+                "training.steps": 32_768,
+                "evaluation.steps": [8_192, 16_384, 32_768],
+                **many,
+                **COUNTED,
+            }
+            yield scale.cell(RHM, {"data.n": n, "training.seed": seed}, shared)
