@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from twoclocks.clocks.onset import Onset
@@ -57,7 +58,7 @@ def layer_onsets(one: GrammarRun) -> list[Onset]:
 def layer_by_layer(layers: Sequence[Onset], memory: Onset, most_copies: float) -> Answer:
     """The criterion on one run."""
     first, deep = layers[:LEARNED], layers[LEARNED:]
-    answers = [not_later(a, b) for a, b in zip(first, first[1:], strict=False)]
+    answers = [not_later(a, b) for a, b in pairwise(first)]
     answers += [is_earlier(one, memory) for one in first]
     answers += [is_earlier(memory, one) for one in deep]
     found = all_of(answers)
