@@ -10,7 +10,7 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.papers.as_printed import printed_clocks
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
 from twoclocks.papers.early_stopping.grammar_runs import VALID, GrammarRun, grammar_runs
-from twoclocks.papers.early_stopping.runs import DEEP
+from twoclocks.papers.early_stopping.runs import DEEP, DEEP_SIZE
 from twoclocks.papers.intervals import is_earlier
 from twoclocks.papers.records import Records
 
@@ -33,7 +33,8 @@ class LayerByLayer(Claim):
     grids: ClassVar[tuple[str, ...]] = ("rhm-deep",)
 
     def judge(self, records: Records) -> Judgement:
-        runs = [one for one in grammar_runs(records, DEEP) if layer_onsets(one)]
+        chosen = records.where(data__n=records.scale.sizes((DEEP_SIZE,)))
+        runs = [one for one in grammar_runs(chosen, DEEP) if layer_onsets(one)]
         if not runs:
             return not_run("the grammar (16, 3, 5, 2) with errors per layer")
         words, values = [], dict[str, Any]()

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from twoclocks.clocks.onset import Onset
 from twoclocks.papers.as_printed import PRINTED, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, not_run, verdict_of
-from twoclocks.papers.early_stopping.runs import DEEP
+from twoclocks.papers.early_stopping.grammar_runs import VARIED
+from twoclocks.papers.early_stopping.runs import DEEP, DEEP_SIZE
 from twoclocks.papers.intervals import is_earlier
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.twins import twins_of
@@ -47,8 +48,7 @@ class AgreeUntilMemory(Claim):
 
 def deep_runs(records: Records) -> Records:
     """The first of each pair of twins."""
-    varied = ("model.width", "objective.sampler_levels")
-    return stable(records.baseline(DEEP, varied=varied))
+    return stable(records.baseline(DEEP, VARIED, data__n=records.scale.sizes((DEEP_SIZE,))))
 
 
 def parting_of(record: Record) -> Onset | None:
@@ -66,9 +66,5 @@ def losses_part(record: Record) -> Onset | None:
 
 
 def judge_parting(parting: Onset, losses: Onset | None) -> Answer:
-    """Whether outputs part, and not before the losses do."""
-    if losses is None:
-        return "undecided"
-    if is_earlier(parting, losses) == "yes":
-        return "no"
-    return "yes" if parting.seen and losses.seen and losses.lower <= parting.upper else "undecided"
+    """Whether outputs part after the losses do; undecided where both orders are possible, or one never parted."""
+    return "undecided" if losses is None else is_earlier(losses, parting) if parting.seen else "undecided"

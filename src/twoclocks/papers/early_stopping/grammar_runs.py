@@ -22,6 +22,7 @@ from twoclocks.runs.columns import STEP
 VALID = 0.85  # of the strings: P2's "fraction of errors below 15%"
 MARGIN = 0.02  # by which copies exceed chance
 SUSTAIN = 3
+VARIED = ("model.width", "objective.sampler_levels")  # may differ from the preset
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class GrammarRun:
 
 def grammar_runs(records: Records, preset: str = RHM, width: int = WIDTH) -> list[GrammarRun]:
     """The runs of a preset that change nothing but P, seeds and width, in order of P; none that diverged."""
-    found = records.baseline(preset, varied=("model.width", "objective.sampler_levels"))
+    found = records.baseline(preset, VARIED)
     same = found.where(model__width=records.scale.width or width)
     return sorted(map(GrammarRun, stable(same)), key=lambda one: (one.n, one.record.seed))
 

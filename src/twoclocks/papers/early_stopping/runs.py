@@ -51,14 +51,14 @@ def rhm_wide(scale: Scale) -> Iterator[Cell]:
         yield scale.cell(RHM, {"data.n": n}, shared)
 
 
-DEEP = "p2-rhm-l5-authors"
+DEEP, DEEP_SIZE = "p2-rhm-l5-authors", 1024
 HALF = {"clocks.stop": "memory", "clocks.memory_threshold": 0.5}  # such a run ends when half of the samples are copies
 
 
 @grid("rhm-deep", 7, "the grammar (16, 3, 5, 2) with 1,024 strings until half of the samples are copies", twins=True)
 def rhm_deep(scale: Scale) -> Iterator[Cell]:
     kept = {"evaluation.keep_samples": 512, "evaluation.keep_weights": 24}
-    for n in scale.sizes((1024,)):
+    for n in scale.sizes((DEEP_SIZE,)):
         for seed in scale.seeds(3):
             for part in (0, 1):
                 shared = {**NARROW, "training.steps": 262_144, **evaluated(50, 64), **kept, **HALF}
