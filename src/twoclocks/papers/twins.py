@@ -14,6 +14,7 @@ from twoclocks.papers.rows import StoredRun, file_name
 from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.files import read, write_json
+from twoclocks.store.folders import DERIVED
 
 
 def twins_file(rows: Path) -> Path:
@@ -28,17 +29,22 @@ def comparison(folder: Path, settings: RunSettings) -> Path:
 
 
 def write_twins(first: Run, second: Run, folder: Path) -> Path:
-    """Compare two finished runs, and write the numbers beside the rows of the first."""
+    """Compare two finished runs, and write the numbers beside the rows of the first, and into its run directory."""
     path = twins_file(folder / file_name(first.settings))
     found = compare_twins(first, second).numbers()
-    write_json(path, {"commit": first.manifest["commit"], "twin": file_name(second.settings), **found})
+    for place in (derived_file(first), path):
+        write_json(place, {"commit": first.manifest["commit"], "twin": file_name(second.settings), **found})
     return path
+
+
+def derived_file(run: Run) -> Path:
+    return run.path / DERIVED / "twins.json"
 
 
 def twins_of(record: Record) -> dict[str, Any] | None:
     """The comparison of a run with its twin; None where there is none."""
-    path = twins_file(record.run.path) if isinstance(record.run, StoredRun) else None
-    if path is None or not path.is_file():
+    path = twins_file(record.run.path) if isinstance(record.run, StoredRun) else derived_file(record.run)
+    if not path.is_file():
         return None
     try:
         found: dict[str, Any] = json.loads(read(path))
