@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from docparts.formatting import ROOT, as_table, interval, read_result
-from twoclocks.papers import two_clocks
+from docparts.formatting import ROOT, as_table, interval, read_result, source_of
+from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.baselines import baseline_rows
 from twoclocks.papers.figure import FIGURES
 from twoclocks.papers.grids import grids
@@ -18,7 +18,7 @@ from twoclocks.papers.reproduction import by_identity, is_covered
 from twoclocks.papers.rows import read_rows
 from twoclocks.papers.scales import GPU, SCALES
 
-assert two_clocks.__doc__  # importing it registers runs, claims and figures
+assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers runs, claims and figures
 
 # Words of stored results, which are never edited: what today's sentences say in their place.
 OLD_WORDS = {"surely part between": "part with 95% confidence between"}
@@ -32,19 +32,19 @@ def claim_results() -> dict[str, dict[str, Any]]:
 
 @cache
 def committed() -> tuple[Records, list[ClaimRow]]:
-    """The committed runs, and the claims of the first paper judged on them."""
+    """The committed runs, and the claims of both papers judged on them."""
     records = Records.of(read_rows(ROOT / "results" / "campaign"))
     return records, claim_rows(records)
 
 
-def first_paper_claims() -> str:
-    """One row per claim of the first paper."""
-    return as_table(claims_table(committed()[1]))
+def of_paper(letter: str) -> list[ClaimRow]:
+    """The claims of the first paper (A) or of the second (B)."""
+    return [row for row in committed()[1] if row.claim.id.startswith(letter)]
 
 
-def first_paper_criteria() -> str:
-    """The criterion of each claim of the first paper, and what was changed in it."""
-    return as_table(criteria_table(committed()[1]))
+def criteria_of(letter: str) -> str:
+    """The criterion of each claim of a paper, and what was changed in it."""
+    return as_table(criteria_table(of_paper(letter)))
 
 
 def baselines() -> str:
@@ -80,8 +80,8 @@ def table_4() -> str:
     return as_table([{"network": row.preset, **dict(zip(heads, row.cells[1:], strict=True))} for row in shown])
 
 
-def second_paper_claims() -> str:
-    """One row per measured claim of the second paper."""
+def earlier_results() -> str:
+    """One row per claim of the second paper that was measured before, with another layout of the network."""
     rows = [
         {
             "claim": result["claim"],
@@ -95,6 +95,23 @@ def second_paper_claims() -> str:
     return as_table(rows)
 
 
+def sampler() -> str:
+    """Invalid samples of an exact network, by preset and by number of levels."""
+    result = read_result("sampler.json")
+    presets = [{"preset": name, "invalid by the sampler": spread(one)} for name, one in result["presets"].items()]
+    levels: dict[int, dict[str, str]] = {}
+    for one in result["levels"]:
+        levels.setdefault(one["levels"], {"levels": f"{one['levels']:,}"})[one["schedule"]] = spread(one)
+    where = source_of("sampler.json", result, "CPU")
+    return f"{as_table(presets)}\n\n{as_table(list(levels.values()))}\n\n{result['samples']:,} strings each. {where}"
+
+
+def spread(one: dict[str, Any]) -> str:
+    """A proportion with its interval, such as ``5.4% (4.5% to 6.5%)``."""
+    low, high = one["interval"]
+    return f"{one['invalid']:.1%} ({low:.1%} to {high:.1%})"
+
+
 def in_todays_words(text: str) -> str:
     """A stored sentence with the words that the same sentence would have now."""
     for old, new in OLD_WORDS.items():
@@ -106,7 +123,8 @@ def verdicts() -> str:
     """How many claims have which verdict."""
     counts = Counter(result["verdict"] for result in claim_results().values())
     words = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return f"P1: {verdict_counts(committed()[1])}. P2: {counts.total()} results: {words}."
+    papers = [f"P{number}: {verdict_counts(of_paper(letter))}." for number, letter in ((1, "A"), (2, "B"))]
+    return f"{' '.join(papers)} Earlier results for P2: {words}."
 
 
 def demo_seeds() -> str:
@@ -135,11 +153,14 @@ def demo_time() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "baselines": baselines,
     "campaign": campaign,
-    "claims": first_paper_claims,
-    "claims of P2": second_paper_claims,
-    "criteria": first_paper_criteria,
+    "claims": lambda: as_table(claims_table(of_paper("A"))),
+    "claims of P2": lambda: as_table(claims_table(of_paper("B"))),
+    "criteria": lambda: criteria_of("A"),
+    "criteria of P2": lambda: criteria_of("B"),
+    "earlier results of P2": earlier_results,
     "demo seeds": demo_seeds,
     "demo time": demo_time,
+    "sampler": sampler,
     "scales": scales,
     "table 4": table_4,
     "verdicts": verdicts,
