@@ -54,6 +54,7 @@ def main() -> None:
         arguments.out,
         {
             **{"commit": commit(), "versions": versions(), "machine": machine("cpu")},
+            "command": "python benchmarks/sampler.py --out results/sampler.json",
             **{"samples": arguments.samples, "rule": to_mapping(rule), "presets": presets, "levels": levels},
         },
     )

@@ -13,7 +13,7 @@ from twoclocks.papers.records import Record
 from twoclocks.papers.rows import StoredRun, file_name
 from twoclocks.runs.load import Run
 from twoclocks.runs.settings import RunSettings
-from twoclocks.store.files import read, write_json
+from twoclocks.store.files import make_folder, read, write_json
 from twoclocks.store.folders import DERIVED
 
 
@@ -32,6 +32,7 @@ def write_twins(first: Run, second: Run, folder: Path) -> Path:
     """Compare two finished runs, and write the numbers beside the rows of the first, and into its run directory."""
     path = twins_file(folder / file_name(first.settings))
     found = compare_twins(first, second).numbers()
+    make_folder(derived_file(first).parent)
     for place in (derived_file(first), path):
         write_json(place, {"commit": first.manifest["commit"], "twin": file_name(second.settings), **found})
     return path

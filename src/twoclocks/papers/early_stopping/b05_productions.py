@@ -70,12 +70,11 @@ class RulesUniformAndIndependent(Claim):
 
 
 def effects_of(record: Record) -> Effects | None:
-    """The effects at P2's step, or at the last one of a run of a small scale; None where they were not measured."""
+    """The effects at the evaluation that is nearest to P2's step; None where they were not measured."""
     info = view_of(record, "productions")
     if not isinstance(info, ProductionsInfo):
         return None
-    steps = info.steps.tolist()
-    at = steps.index(STEP) if STEP in steps else len(steps) - 1
+    at = int(np.abs(np.log(np.maximum(info.steps, 1) / STEP)).argmin())
     fit = info.fits[at]
     if not fit.tested:
         return None
@@ -85,7 +84,7 @@ def effects_of(record: Record) -> Effects | None:
     squares = np.square(used[possible] / expected[possible] - 1).mean()
     by_chance = (noise[possible] / np.square(expected[possible])).mean()
     return Effects(
-        step=int(steps[at]),
+        step=int(info.steps[at]),
         strings=fit.number,
         excess=math.sqrt(max(0.0, squares - by_chance)),
         true_excess=math.sqrt(by_chance),

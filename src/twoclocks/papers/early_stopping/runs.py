@@ -67,14 +67,8 @@ def rhm_deep(scale: Scale) -> Iterator[Cell]:
 
 @grid("rhm-productions", 7, "the rules that an early-stopped model uses, in 16,384 samples", views=("productions",))
 def rhm_productions(scale: Scale) -> Iterator[Cell]:
-    many = {"evaluation.samples": 16_384, "evaluation.keep_samples": 16_384, "evaluation.keep_weights": 0}
+    kept = {"evaluation.keep_samples": 16_384}
     for n in scale.sizes((16_384,)):
         for seed in scale.seeds(3):
-            shared = {
-                **NARROW,
-                "training.steps": 32_768,
-                "evaluation.steps": [8_192, 16_384, 32_768],
-                **many,
-                **COUNTED,
-            }
+            shared = {**NARROW, "training.steps": 32_768, **evaluated(3, 8_192, samples=16_384), **kept}
             yield scale.cell(RHM, {"data.n": n, "training.seed": seed}, shared)
