@@ -39,7 +39,7 @@ class BelowSampleComplexity(Claim):
         words = [f"P = {n:,}: {'; '.join(map(described, runs))}" for n, runs in sizes.items()]
         seeds = seeds_at_each(sizes)
         values = {
-            f"P={n}": [{"valid_new": float(one.valid_new.max()), "copies": float(one.copies.max())} for one in runs]
+            f"P={n}": [{"new": float(one.valid_new.max()), "copies": float(one.copies.max())} for one in runs]
             for n, runs in sizes.items()
         }
         return Judgement(verdict_of(together(answers), seeds), ". ".join(words), seeds, values)

@@ -15,6 +15,7 @@ from twoclocks.papers.intervals import interval_of, median_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.panels import BY_SIZE, colour_legend, colours_of, name_panel, styled
 from twoclocks.report.drawings.parts import plain_log
+from twoclocks.runs.columns import LOSS_HELD_OUT, LOSS_TRAIN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,7 +58,7 @@ class GrammarSizes(PaperFigure[GrammarInfo]):
     grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)
 
     def data(self, records: Records) -> GrammarInfo:
-        runs = [one for one in grammar_runs(records) if "loss_held_out" in one.columns]
+        runs = [one for one in grammar_runs(records) if LOSS_HELD_OUT in one.columns]
         if not runs:
             raise MissingRunsError("runs: there is none on the grammar (16, 4, 3, 2); make the runs first")
         sizes = by_size(runs)
@@ -104,7 +105,7 @@ class GrammarSizes(PaperFigure[GrammarInfo]):
 def curve_of(one: GrammarRun) -> Curve:
     """The curves of a run; step 0 is left out, since steps are drawn on a log axis."""
     after = one.steps > 0
-    parts = (one.columns["loss_train"], one.columns["loss_held_out"], one.copies, one.errors)
+    parts = (one.columns[LOSS_TRAIN], one.columns[LOSS_HELD_OUT], one.copies, one.errors)
     return Curve(one.n, one.steps[after], *(np.asarray(part[after]) for part in parts))
 
 
