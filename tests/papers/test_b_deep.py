@@ -17,6 +17,8 @@ from twoclocks.core.seeds import numpy_stream
 from twoclocks.papers.early_stopping.b03_layers import LayerByLayer, layer_by_layer
 from twoclocks.papers.early_stopping.b04_twins import AgreeUntilMemory
 from twoclocks.papers.early_stopping.b05_productions import RulesUniformAndIndependent, effects_of
+from twoclocks.papers.early_stopping.fig05_layers import LayersAndTwins
+from twoclocks.papers.early_stopping.fig14_productions import UseOfRules
 from twoclocks.papers.early_stopping.runs import DEEP, NARROW, RHM
 from twoclocks.papers.records import Record
 from twoclocks.papers.rows import StoredRun
@@ -50,7 +52,11 @@ def test_layers(layers: tuple[float, ...], memory: float, copies: float, answer:
     assert layer_by_layer([at(one) for one in layers], at(memory), copies) == answer
 
 
-def deep_run(folder: Path, seed: int, memory: float, **change: Any) -> StoredRun:
+LAYERS = (100.0, 1_000.0, 9_000.0, math.inf, math.inf)
+
+
+def deep_run(folder: Path, seed: int, memory: float, layers: tuple[float, ...] = LAYERS, **change: Any) -> StoredRun:
+    """A run whose layers are learned at these steps, and otherwise by copying."""
     steps = log_steps(64, LAST)
     copied = rise(steps, memory, 4)
     columns: dict[str, Any] = {
@@ -60,8 +66,39 @@ def deep_run(folder: Path, seed: int, memory: float, **change: Any) -> StoredRun
         "loss_train": 2 - copied,
         "loss_held_out": 2 + copied,
     }
+    for level, step in enumerate(layers, start=1):
+        learned = rise(steps, step) if math.isfinite(step) else np.zeros(len(steps))
+        columns[f"layer_{level}_accuracy"] = np.maximum(learned, copied)
     point = {"data.n": 1024, "training.seed": seed, **NARROW, **change}
     return simulated_run(folder, DEEP, point, steps, columns)
+
+
+@pytest.mark.parametrize(
+    ("layers", "verdict"),
+    [(LAYERS, "reproduced"), ((100.0, 1_000.0, 2_000.0, 3_000.0, math.inf), "refuted")],
+)
+def test_layers_of_whole_runs(tmp_path: Path, layers: tuple[float, ...], verdict: str) -> None:
+    runs = [deep_run(tmp_path, seed, 30_000, layers) for seed in range(3)]
+    found = LayerByLayer().judge(records(runs))
+    assert found.verdict == verdict, found
+    other = [deep_run(tmp_path, seed, 30_000, layers, **{"data.n": 2048}) for seed in range(3)]
+    assert LayerByLayer().judge(records(other)).verdict == "not run"
+
+
+def test_the_figure_of_layers_and_twins(tmp_path: Path) -> None:
+    runs = [deep_run(tmp_path, seed, 30_000) for seed in range(2)]
+    figure = LayersAndTwins()
+    alone = figure.data(records(runs))
+    assert [*alone.errors] == [1, 2, 3, 4, 5] and alone.errors[5][-1] == pytest.approx(1 - alone.copies[-1], abs=0.01)
+    assert alone.errors[1][len(alone.steps) // 2] < 0.01 < alone.errors[4][len(alone.steps) // 2]
+    assert "no twins yet" in figure.caption(alone) and len(figure.draw(alone).axes) == 2
+    steps = [0, 100, 1_000, 10_000]
+    outputs = {"steps": steps, **{name: [0.1] * 4 for name in ("mean", "low", "high", "chance")}, "parting": None}
+    twins_file(runs[0].path).write_text(json.dumps({"hellinger": outputs}))
+    info = figure.data(records(runs))
+    assert len(info.distances) == 1 and info.distances[0].steps.tolist() == steps[1:]
+    assert "1 pair of twins" in figure.caption(info)
+    figure.draw(info)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +146,10 @@ def test_productions(tmp_path: Path, preferred: float, verdict: str) -> None:
     assert found.verdict == verdict, found
     effects = effects_of(Record(runs[0]))
     assert effects is not None and effects.step == 32_768 and effects.strings == 4096
+    figure = UseOfRules()
+    info = figure.data(records(runs))
+    assert len(info.effects) == 3 and "seed 2: 4,096 valid strings" in figure.caption(info)
+    assert len(figure.draw(info).axes) >= 4
     if not preferred:
         assert effects.excess < 0.02 and 0.8 < effects.covariance / effects.true_covariance < 1.2
 

@@ -58,8 +58,7 @@ class RulesUniformAndIndependent(Claim):
     grids: ClassVar[tuple[str, ...]] = ("rhm-productions",)
 
     def judge(self, records: Records) -> Judgement:
-        chosen = stable(records.baseline(RHM, VARIED, data__n=records.scale.sizes((SIZE,))))
-        found = {one: effects for one in chosen if (effects := effects_of(one)) is not None}
+        found = {one: effects for one in production_runs(records) if (effects := effects_of(one)) is not None}
         if not found:
             return not_run("the grammar (16, 4, 3, 2) with 16,384 strings to step 32,768, with its productions counted")
         words = "; ".join(f"{one.seed_words}: {effects.words()}" for one, effects in found.items())
@@ -67,6 +66,11 @@ class RulesUniformAndIndependent(Claim):
         seeds = Records(found).seeds
         answer = agreed(all_of(effects.answers()) for effects in found.values())
         return Judgement(verdict_of(answer, seeds), words, seeds, values)
+
+
+def production_runs(records: Records) -> Records:
+    """The runs with as many strings as P2's."""
+    return stable(records.baseline(RHM, VARIED, data__n=records.scale.sizes((SIZE,))))
 
 
 def effects_of(record: Record) -> Effects | None:
