@@ -7,14 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated import log_steps, records, rise, simulated_run
+from simulated import log_steps, records, rise, simulated_run, two_clocks_run
 
 from twoclocks.papers.claim import Claim
 from twoclocks.papers.early_stopping.b01_below import BelowSampleComplexity
 from twoclocks.papers.early_stopping.b02_above import AboveSampleComplexity, StepsToValid
 from twoclocks.papers.early_stopping.b07_law import LinearInStrings, is_linear
 from twoclocks.papers.early_stopping.fig04_grammar import GrammarSizes
+from twoclocks.papers.early_stopping.fig06_phases import MeasuredPhases
 from twoclocks.papers.early_stopping.runs import NARROW, RHM
+from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.rows import StoredRun
 
 LAST = 131_072
@@ -135,3 +137,27 @@ def test_the_figure_says_what_the_claims_say(tmp_path: Path) -> None:
     assert "P = 256" in caption and "P = 4,096" in caption and "seeds per P: 2 (training)" in caption
     drawn = figure.draw(info)
     assert len(drawn.axes) == 4 and len(drawn.axes[0].lines) == 2 * 4 + 1
+
+
+def test_the_phase_diagram_has_the_phases_of_the_curves(tmp_path: Path) -> None:
+    """A grammar: copies first with few strings, the rule first with many; parity beside it, without runs that stop."""
+    runs = [grammar_run(tmp_path, 256, 1, math.inf, 3_000), grammar_run(tmp_path, 256, 0, math.inf, 3_000)]
+    runs += [grammar_run(tmp_path, 16384, 0, 5_000, math.inf)]
+    for group, stop in ((3, "memory"), (4, "rule")):
+        change = {"rule.group": group, "data.n": 512, "clocks.stop": stop}
+        runs.append(two_clocks_run(tmp_path, "p1-gpt-mini", change, rule=300, memory=3_000, last=20_000))
+    figure = MeasuredPhases()
+    info = figure.data(records(runs))
+    assert [(one.group, one.n) for one in info.runs] == [
+        ("grammar (16, 4, 3, 2)", 256),
+        ("grammar (16, 4, 3, 2)", 16384),
+        ("GPT-mini, 3 bits", 512),
+    ]
+    few, many, parity = ([phase.name for phase in one.phases] for one in info.runs)
+    assert "seed 0" in info.runs[0].seeds
+    assert few[-1] == "memorization" and "generalization" not in few
+    assert many[-1] == "generalization" and "memorization" not in many
+    assert parity.index("generalization") < parity.index("memorization")
+    assert "GPT-mini, 3 bits: 1 N" in figure.caption(info) and len(figure.draw(info).axes) >= 2
+    with pytest.raises(MissingRunsError):
+        figure.data(records([]))
