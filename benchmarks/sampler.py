@@ -35,7 +35,7 @@ def measured(objective: Any, rule: Any, samples: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--samples", type=int, default=1000)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     presets, levels = {}, []
