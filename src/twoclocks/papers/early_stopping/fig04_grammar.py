@@ -9,11 +9,11 @@ import numpy as np
 
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
+from twoclocks.papers.drawing import BY_SIZE, colour_legend, colours_of, name_panel, new_figure
 from twoclocks.papers.early_stopping.grammar_runs import VALID, GrammarRun, by_size, grammar_runs, seeds_at_each
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.intervals import interval_of, median_of
 from twoclocks.papers.records import Records
-from twoclocks.papers.two_clocks.panels import BY_SIZE, colour_legend, colours_of, name_panel, styled
 from twoclocks.report.drawings.parts import plain_log
 from twoclocks.runs.columns import LOSS_HELD_OUT, LOSS_TRAIN
 
@@ -72,7 +72,7 @@ class GrammarSizes(PaperFigure[GrammarInfo]):
 
     def draw(self, info: GrammarInfo) -> Figure:
         colours = colours_of([one.n for one in info.curves], BY_SIZE)
-        with styled(9.6, 6.4) as figure:
+        with new_figure(9.6, 6.4) as figure:
             axes = figure.subplots(2, 2)
             for one in info.curves:
                 shade = colours[one.n]

@@ -9,6 +9,7 @@ import numpy as np
 
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
+from twoclocks.papers.drawing import BY_GROUP, colour_legend, colours_of, explain, name_panel, new_figure
 from twoclocks.papers.early_stopping.b03_layers import layer_onsets
 from twoclocks.papers.early_stopping.b04_twins import losses_part
 from twoclocks.papers.early_stopping.grammar_runs import GrammarRun, grammar_runs
@@ -16,7 +17,6 @@ from twoclocks.papers.early_stopping.runs import DEEP, DEEP_SIZE
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.twins import twins_of
-from twoclocks.papers.two_clocks.panels import BY_GROUP, colour_legend, colours_of, explain, name_panel, styled
 from twoclocks.report.drawings.parts import plain_log
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class LayersAndTwins(PaperFigure[LayersInfo]):
         )
 
     def draw(self, info: LayersInfo) -> Figure:
-        with styled(9.6, 3.6) as figure:
+        with new_figure(9.6, 3.6) as figure:
             left, right = figure.subplots(1, 2)
             colours = colours_of([*info.errors], BY_GROUP)
             for level, values in info.errors.items():

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from twoclocks.analysis.groups import grouped
 from twoclocks.core.theme import light
+from twoclocks.papers.drawing import BY_SIZE, colours_of, explain, name_panel, new_figure
 from twoclocks.papers.figure import MissingRunsError, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.clock_panels import onset_words
 from twoclocks.papers.two_clocks.curves import MODELS, RunCurves, clock_runs, seeds_words, some_curves
-from twoclocks.papers.two_clocks.panels import (
-    BY_SIZE,
-    accuracy,
-    colours_of,
-    draw_family,
-    explain,
-    memorization,
-    name_panel,
-    proportion_axis,
-    styled,
-)
+from twoclocks.papers.two_clocks.panels import accuracy, draw_family, memorization, proportion_axis
 from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.report.drawings.parts import SMALL
 
@@ -65,7 +56,7 @@ class BySize(PaperFigure[BySizeInfo]):
         from matplotlib.lines import Line2D
 
         colours = colours_of([one.n for one in info.runs], BY_SIZE)
-        with styled(10.6, 0.9 + 2.15 * len(info.groups)) as figure:
+        with new_figure(10.6, 0.9 + 2.15 * len(info.groups)) as figure:
             axes = figure.subplots(len(info.groups), 3, squeeze=False)
             for row, group in zip(axes, info.groups, strict=True):
                 draw_row(row, info.of(group), group, colours)

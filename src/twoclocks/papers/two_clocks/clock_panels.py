@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.analysis.groups import grouped
 from twoclocks.core.theme import light
+from twoclocks.papers.drawing import BY_GROUP, BY_SIZE, colour_legend, colours_of, name_panel, new_figure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import (
     MODELS,
@@ -27,23 +28,17 @@ from twoclocks.papers.two_clocks.curves import (
     some_curves,
 )
 from twoclocks.papers.two_clocks.panels import (
-    BY_GROUP,
-    BY_SIZE,
     CLOCKS,
     MODEL_MARKERS,
     accuracy,
-    colour_legend,
-    colours_of,
     draw_family,
     draw_law_line,
     draw_onsets,
     draw_single,
     memorization,
-    name_panel,
     onset_axis,
     proportion_axis,
     sizes_axis,
-    styled,
 )
 from twoclocks.papers.two_clocks.printed_fits import PRINTED_FITS, PrintedFit
 from twoclocks.papers.two_clocks.schematic import draw_schematic
@@ -113,7 +108,7 @@ def clock_panels(records: Records, mini: str) -> ClockPanels:
 
 def draw_clock_panels(info: ClockPanels) -> Figure:
     """All panels, lettered as in the paper; D has two parts."""
-    with styled(12.6, 9.6) as figure:
+    with new_figure(12.6, 9.6) as figure:
         axes: dict[str, Any] = figure.subplot_mosaic(LAYOUT)
         draw_schematic(axes["A"])
         name_panel(axes["A"], "A", "what delays which clock")

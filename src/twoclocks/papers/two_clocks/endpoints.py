@@ -12,9 +12,10 @@ from twoclocks.analysis.groups import grouped
 from twoclocks.core.errors import UserError
 from twoclocks.core.theme import light
 from twoclocks.evaluation import PartAccuracy, PartMemorization, SampleAccuracy, SampleMemorization
+from twoclocks.papers.drawing import explain, name_panel
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.two_clocks.curves import MODELS, seeds_words
-from twoclocks.papers.two_clocks.panels import explain, name_panel, proportion_axis
+from twoclocks.papers.two_clocks.panels import proportion_axis
 from twoclocks.report.drawings.parts import SMALL
 
 LEGEND = {**SMALL, "handlelength": 2.8}  # long enough to tell dashes apart

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.theme import light, symbol_colours
+from twoclocks.papers.drawing import name_panel, new_figure
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import MODELS, plain_records, shown_size, some_curves
@@ -20,7 +21,6 @@ from twoclocks.papers.two_clocks.endpoints import (
     ended_words,
     endpoint_words,
 )
-from twoclocks.papers.two_clocks.panels import name_panel, styled
 from twoclocks.rules.parity import Parity
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Groups(PaperFigure[GroupsInfo]):
 
     def draw(self, info: GroupsInfo) -> Figure:
         count = len(info.columns)
-        with styled(3.0 + 3.1 * max(count, 2), 6.2) as figure:
+        with new_figure(3.0 + 3.1 * max(count, 2), 6.2) as figure:
             parts = figure.add_gridspec(1, 2, width_ratios=[2.4, 3.0 * max(count, 2)])
             pictures: Any = parts[0].subgridspec(2, 1).subplots()
             draw_bits(pictures[0], info.sample, None)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
 from twoclocks.dissection.views.positions import PositionsInfo
+from twoclocks.papers.drawing import GROUND, explain, name_panel, new_figure
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import StoredRun
@@ -28,16 +29,7 @@ from twoclocks.papers.two_clocks.curves import (
     shown_size,
     some_curves,
 )
-from twoclocks.papers.two_clocks.panels import (
-    GROUND,
-    accuracy,
-    explain,
-    memorization,
-    name_panel,
-    proportion_axis,
-    steps_axis,
-    styled,
-)
+from twoclocks.papers.two_clocks.panels import accuracy, memorization, proportion_axis, steps_axis
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 from twoclocks.papers.views import view_of
 from twoclocks.report.drawings.parts import SMALL, SPLIT_STYLES, colour_bar, edges, heat
@@ -119,7 +111,7 @@ class TwoArchitectures(PaperFigure[ModelsInfo]):
         )
 
     def draw(self, info: ModelsInfo) -> Figure:
-        with styled(12.4, 7.6) as figure:
+        with new_figure(12.4, 7.6) as figure:
             rows = figure.add_gridspec(2, 1)
             first = rows[0].subgridspec(1, 5, width_ratios=[1.9, 1, 1, 1, 1])
             draw_pair(figure.add_subplot(first[0]), info)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from twoclocks.papers.drawing import new_figure
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import MODELS, plain_records, some_curves
@@ -17,7 +18,6 @@ from twoclocks.papers.two_clocks.endpoints import (
     ended_words,
     endpoint_words,
 )
-from twoclocks.papers.two_clocks.panels import styled
 from twoclocks.papers.two_clocks.runs import DIT
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Sizes(PaperFigure[SizesInfo]):
         return SizesInfo(shown_sizes(columns_by(plain_records(records, DIT), lambda one: one.n)))
 
     def draw(self, info: SizesInfo) -> Figure:
-        with styled(1.0 + 2.7 * max(len(info.columns), 2), 5.6) as figure:
+        with new_figure(1.0 + 2.7 * max(len(info.columns), 2), 5.6) as figure:
             axes = figure.subplots(2, len(info.columns), squeeze=False)
             draw_columns(axes, info.columns, {"group": "A", "sample": "B"})
             figure.legend(*axes[1, 0].get_legend_handles_labels(), loc="outside lower center", ncols=5, **LEGEND)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from twoclocks.core.theme import light
+from twoclocks.papers.drawing import BY_GROUP, colours_of, name_panel, new_figure
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import (
@@ -17,16 +18,7 @@ from twoclocks.papers.two_clocks.curves import (
     seeds_words,
     some_curves,
 )
-from twoclocks.papers.two_clocks.panels import (
-    BY_GROUP,
-    colours_of,
-    draw_law_line,
-    draw_onsets,
-    name_panel,
-    onset_axis,
-    sizes_axis,
-    styled,
-)
+from twoclocks.papers.two_clocks.panels import draw_law_line, draw_onsets, onset_axis, sizes_axis
 from twoclocks.papers.two_clocks.printed_fits import PRINTED_FITS
 from twoclocks.report.drawings.parts import SMALL
 
@@ -75,7 +67,7 @@ class MemorizationLaws(PaperFigure[LawsInfo]):
         colours = colours_of([one.group for panel in info.panels for one in panel.runs], BY_GROUP)
         columns = min(len(info.panels), 3)
         lines = -(-len(info.panels) // columns)
-        with styled(max(4.1 * columns, 6.4), 0.6 + 3.5 * lines) as figure:
+        with new_figure(max(4.1 * columns, 6.4), 0.6 + 3.5 * lines) as figure:
             axes = figure.subplots(lines, columns, squeeze=False)
             for axis in axes.flat[len(info.panels) :]:
                 axis.set_visible(False)

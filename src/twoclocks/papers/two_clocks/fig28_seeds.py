@@ -12,6 +12,7 @@ import numpy as np
 
 from twoclocks.analysis.groups import grouped
 from twoclocks.core.arrays import Floats
+from twoclocks.papers.drawing import name_panel, new_figure
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.curves import (
@@ -22,7 +23,7 @@ from twoclocks.papers.two_clocks.curves import (
     seeds_words,
     some_curves,
 )
-from twoclocks.papers.two_clocks.panels import name_panel, proportion_axis, steps_axis, styled
+from twoclocks.papers.two_clocks.panels import proportion_axis, steps_axis
 from twoclocks.papers.two_clocks.runs import DIT, GPT
 from twoclocks.report.drawings.parts import SMALL
 
@@ -85,7 +86,7 @@ class Seeds(PaperFigure[SeedsInfo]):
 
     def draw(self, info: SeedsInfo) -> Figure:
         columns = max(map(len, info.places.values()))
-        with styled(max(3.0 * columns, 6.0), 0.8 + 2.5 * len(info.places)) as figure:
+        with new_figure(max(3.0 * columns, 6.0), 0.8 + 2.5 * len(info.places)) as figure:
             axes = figure.subplots(len(info.places), columns, squeeze=False)
             for row, (preset, places) in zip(axes, info.places.items(), strict=True):
                 for column, (axis, place) in enumerate(zip(row, places, strict=False)):

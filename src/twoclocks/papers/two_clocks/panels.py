@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twoclocks.core.arrays import Floats
-from twoclocks.core.theme import light, style
+from twoclocks.core.theme import light
+from twoclocks.papers.drawing import new_figure
 from twoclocks.papers.two_clocks.curves import ClockName, LawLine, RunCurves, clock_runs
 from twoclocks.report.drawings.parts import SMALL, step_axis
 from twoclocks.report.laws import draw_interval, some_sizes
@@ -19,42 +19,7 @@ if TYPE_CHECKING:
 
 CLOCKS: dict[ClockName, str] = {"rule": "τ_rule", "memory": "τ_mem"}
 MODEL_MARKERS = {"nano": "v", "mini": "o", "S": "D", "B": "s"}
-BY_GROUP, BY_SIZE = "viridis", "plasma"  # colour maps: group sizes and numbers of samples are not confused
-# Behind a legend inside a panel: curves shine through only faintly.
-GROUND = {"frameon": True, "facecolor": light("paper"), "edgecolor": "none", "framealpha": 0.8}
 Values = Callable[[RunCurves], Floats]
-
-
-@contextmanager
-def styled(width: float, height: float) -> Iterator[Figure]:
-    """A new figure of this size in inches, in our style."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({**style(), "font.size": 8.5, "lines.linewidth": 1.3}):
-        yield Figure(figsize=(width, height), layout="constrained")
-
-
-def name_panel(axis: Any, letter: str, title: str) -> None:
-    """The letter of a panel, as in the paper, and what it shows."""
-    axis.set_title(f"{letter}  {title}" if letter else title, loc="left", fontsize=9)
-
-
-def colours_of(values: Sequence[int], colour_map: str) -> dict[int, Any]:
-    """One colour per value, in order, all of them visible on a light and on a dark page."""
-    import matplotlib
-
-    ordered = sorted(set(values))
-    shades = matplotlib.colormaps[colour_map](np.linspace(0.08, 0.86, max(len(ordered), 2)))
-    return dict(zip(ordered, shades, strict=False))
-
-
-def explain(axis: Any, why: str) -> None:
-    """Say in an empty panel why it is empty."""
-    import textwrap
-
-    axis.set_axis_off()
-    axis.text(0.5, 0.5, textwrap.fill(why, 36), ha="center", va="center", fontsize=8, color=light("muted"))
 
 
 def steps_axis(axis: Any, runs: Sequence[RunCurves], narrow: bool = False) -> None:
@@ -109,15 +74,6 @@ def draw_family(
         x = one.passes if by_passes else one.steps
         axis.plot(x, values(one), color=colours[key(one)], linewidth=1.2, alpha=0.9)
     (passes_axis if by_passes else steps_axis)(axis, runs)
-
-
-def colour_legend(axis: Any, colours: Mapping[int, Any], title: str, **options: Any) -> None:
-    """One line per colour."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=colour, linewidth=2, label=f"{value:,}") for value, colour in colours.items()]
-    place = {"loc": "best", **SMALL, **GROUND, **options}
-    axis.legend(handles=handles, title=title, title_fontsize=7.5, **place)
 
 
 def draw_single(axis: Any, one: RunCurves) -> None:
@@ -199,7 +155,7 @@ def draw_law_line(axis: Any, line: LawLine, colour: Any, **options: Any) -> None
 
 def draw_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: float, widths: Sequence[float]) -> Figure:
     """A table as a figure, with a line below its head; ``widths`` are relative."""
-    with styled(width, 0.32 + 0.235 * (len(rows) + 1.5)) as figure:
+    with new_figure(width, 0.32 + 0.235 * (len(rows) + 1.5)) as figure:
         axis = figure.subplots()
         axis.set_axis_off()
         whole: Any = {"bbox": [0, 0, 1, 1]}  # matplotlib takes a list, its stubs do not
