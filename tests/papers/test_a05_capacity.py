@@ -22,12 +22,16 @@ def runs(
     precisions: Sequence[str] = ("bfloat16",) * 3,
     n: int = 512,
     last: int = 30_000,
+    data: int = 0,
 ) -> Records:
     return records(
         [
             clocks_run(
                 *(folder, f"p1-gpt-{size}"),
-                {"rule.group": 2, "data.n": n, "training.seed": seed, "training.precision": precision},
+                {
+                    **{"rule.group": 2, "data.n": n, "data.seed": data},
+                    **{"training.seed": seed, "training.precision": precision},
+                },
                 rule=rule,
                 memory=memory,
                 last=last,
@@ -53,6 +57,15 @@ def runs(
 def test_larger_networks_are_earlier(tmp_path: Path, clocks: Clocks, seeds: int, verdict: str) -> None:
     found = GPTCapacity().judge(runs(tmp_path, clocks, seeds))
     assert found.verdict == verdict, found
+
+
+def test_training_sets_that_disagree_decide_nothing(tmp_path: Path) -> None:
+    ordered, other = ((900, 9_000), (600, 6_000), (300, 3_000)), ((300, 9_000), (600, 6_000), (900, 3_000))
+    first, second = runs(tmp_path, ordered), runs(tmp_path, other, data=1)
+    assert GPTCapacity().judge(Records([*first, *second])).verdict == "undecided"
+    again = runs(tmp_path, ordered, data=1)
+    found = GPTCapacity().judge(Records([*first, *again]))
+    assert found.verdict == "reproduced" and "data 1" in found.measured
 
 
 def test_only_the_same_data_and_precision_are_compared(tmp_path: Path) -> None:

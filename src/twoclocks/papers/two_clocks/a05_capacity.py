@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run
 from twoclocks.papers.intervals import Interval, is_below
 from twoclocks.papers.records import Records
 from twoclocks.papers.two_clocks.parity import (
@@ -48,14 +48,17 @@ class EarlierWithCapacity(Claim):
         answers: list[Answer] = []
         words, values = [], dict[str, Any]()
         for name, clock in CLOCKS.items():
-            said: list[Answer] = []
+            said: dict[tuple[int, int, int], list[Answer]] = {}  # by G, N and pair of networks: one per training set
             for setting in settings:
+                group, n, data, _ = setting
                 three = [clock(there[size][setting]) for size in SIZES]
-                said += [answer for answer in map(earlier_if_reached, three[1:], three) if answer is not None]
-                group, n, _, _ = setting
-                values[f"{name} G={group} N={n}"] = {s: v.as_json() for s, v in zip(SIZES, three, strict=True)}
-                words.append(f"{name} at G = {group}, N = {n:,}: {', '.join(map(str, three))}")
-            answers.append(all_of(said))  # undecided where no pair was reached
+                for pair, answer in enumerate(map(earlier_if_reached, three[1:], three)):
+                    if answer is not None:
+                        said.setdefault((group, n, pair), []).append(answer)
+                of_data = f", data {data}" if data else ""
+                values[f"{name} G={group} N={n}{of_data}"] = {s: v.as_json() for s, v in zip(SIZES, three, strict=True)}
+                words.append(f"{name} at G = {group}, N = {n:,}{of_data}: {', '.join(map(str, three))}")
+            answers.append(all_of([agreed(one) for one in said.values()]))  # undecided where no pair was reached
         seeds = seeds_of((there[size][setting] for size in SIZES for setting in settings), rule_onset, memory_onset)
         measured = f"nano, mini, B: {'; '.join(words)}"
         return Judgement.of(all_of(answers), measured, seeds, values)
