@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from simulated import log_steps, records, rise, simulated_run
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.seeds import numpy_stream
+from twoclocks.papers.early_stopping import b05_productions
 from twoclocks.papers.early_stopping.b03_layers import LayerByLayer, layer_by_layer
 from twoclocks.papers.early_stopping.b04_twins import AgreeUntilMemory
 from twoclocks.papers.early_stopping.b05_productions import RulesUniformAndIndependent, effects_of
@@ -152,6 +154,16 @@ def test_productions(tmp_path: Path, preferred: float, verdict: str) -> None:
     assert len(figure.draw(info).axes) >= 4
     if not preferred:
         assert effects.excess < 0.02 and 0.8 < effects.covariance / effects.true_covariance < 1.2
+
+
+def test_few_strings_or_another_step_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [productions_run(tmp_path, seed, 0.0) for seed in range(3)]
+    monkeypatch.setattr(b05_productions, "STEP", 200_000)  # no evaluation is near it
+    assert RulesUniformAndIndependent().judge(records(runs)).verdict == "undecided"
+    effects = effects_of(Record(runs[0]))
+    assert effects is not None and effects.answers() == ["yes", "yes"]
+    assert replace(effects, true_excess=0.12).answers() == ["undecided"]
+    assert replace(effects, excess=0.2).answers() == ["no", "yes"]
 
 
 def test_claims_without_runs() -> None:

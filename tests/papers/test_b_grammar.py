@@ -57,7 +57,7 @@ def verdict(claim: Claim, runs: list[StoredRun]) -> str:
     ],
 )
 def test_below_the_sample_complexity(tmp_path: Path, valid: float, copied: float, seeds: int, expected: str) -> None:
-    runs = [grammar_run(tmp_path, n, seed, valid, copied) for n in (256, 1024) for seed in range(seeds)]
+    runs = [grammar_run(tmp_path, n, seed, valid, copied) for n in (256, 512, 1024, 2048) for seed in range(seeds)]
     above = [grammar_run(tmp_path, 8192, seed, 5_000, math.inf) for seed in range(3)]  # says nothing about this claim
     assert verdict(BelowSampleComplexity(), runs + above) == expected
     assert verdict(BelowSampleComplexity(), above) == "not run"
@@ -92,11 +92,19 @@ def test_above_the_sample_complexity(tmp_path: Path, valid: float, copied: float
 @pytest.mark.parametrize(("at", "expected"), [(1.0, "reproduced"), (12.0, "refuted"), (0.2, "refuted")])
 def test_steps_to_valid_samples(tmp_path: Path, at: float, expected: str) -> None:
     reaches = (0.85 / 0.15) ** (1 / 4)  # a curve of ``rise`` is at 0.85 at this factor of its middle
-    runs = [grammar_run(tmp_path, n, seed, 4096 * at / reaches) for n in (4096, 16384) for seed in range(3)]
+    runs = [grammar_run(tmp_path, n, seed, 4096 * at / reaches) for n in (4096, 8192, 16384) for seed in range(3)]
     found = StepsToValid().judge(records(runs))
     assert found.verdict == expected, found
     low, high = found.values["P=4096"]
     assert low <= at <= high
+
+
+def test_a_p_that_was_not_run_leaves_a_claim_open(tmp_path: Path) -> None:
+    few = [grammar_run(tmp_path, 256, seed, math.inf, 3_000) for seed in range(3)]
+    many = [grammar_run(tmp_path, 16384, seed, 4_096 / 1.54) for seed in range(3)]
+    for claim, runs in ((BelowSampleComplexity(), few), (AboveSampleComplexity(), many), (StepsToValid(), many)):
+        found = claim.judge(records(runs))
+        assert found.verdict == "undecided" and "Missing: P = " in found.measured, found
 
 
 @pytest.mark.parametrize(("power", "expected"), [(1.0, "reproduced"), (0.6, "refuted"), (1.5, "refuted")])
@@ -144,7 +152,7 @@ def test_the_phase_diagram_has_the_phases_of_the_curves(tmp_path: Path) -> None:
     runs = [grammar_run(tmp_path, 256, 1, math.inf, 3_000), grammar_run(tmp_path, 256, 0, math.inf, 3_000)]
     runs += [grammar_run(tmp_path, 16384, 0, 5_000, math.inf)]
     for group, stop in ((3, "memory"), (4, "rule")):
-        change = {"rule.group": group, "data.n": 512, "clocks.stop": stop}
+        change = {"rule.group": group, "data.n": 512, "clocks.stop": stop, "clocks.memory_threshold": 0.9}
         runs.append(two_clocks_run(tmp_path, "p1-gpt-mini", change, rule=300, memory=3_000, last=20_000))
     figure = MeasuredPhases()
     info = figure.data(records(runs))
@@ -158,6 +166,7 @@ def test_the_phase_diagram_has_the_phases_of_the_curves(tmp_path: Path) -> None:
     assert few[-1] == "memorization" and "generalization" not in few
     assert many[-1] == "generalization" and "memorization" not in many
     assert parity.index("generalization") < parity.index("memorization")
+    assert info.runs[2].clocks.memory.upper < 3_000  # a tenth of the samples, not the 90% at which the run ends
     assert "GPT-mini, 3 bits: 1 N" in figure.caption(info) and len(figure.draw(info).axes) >= 2
     with pytest.raises(MissingRunsError):
         figure.data(records([]))

@@ -196,10 +196,10 @@ def phase_diagram(runs: Sequence[Run]) -> PhaseDiagram:
     return PhaseDiagram(tuple(sorted(found, key=lambda one: (natural(one.group), one.n, natural(one.path)))), left_out)
 
 
-def run_phases(run: Run, group: str) -> RunPhases:
-    """The phases of one run."""
+def run_phases(run: Run, group: str, clocks: Clocks | None = None) -> RunPhases:
+    """The phases of one run, by its own clocks or by others that were read from it."""
     series = run.series()
-    clocks = run.clocks(changes=False)
+    clocks = run.clocks(changes=False) if clocks is None else clocks
     several = clocks.parts if len(clocks.parts) > 1 else {}
     clocks = Clocks(clocks.rule, clocks.memory, clocks.gap, several)
     later = [float(step) for step in series.steps if step > 0]

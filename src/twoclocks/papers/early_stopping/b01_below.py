@@ -12,7 +12,9 @@ from twoclocks.papers.early_stopping.grammar_runs import (
     grammar_runs,
     seeds_at_each,
     together,
+    unless_missing,
 )
+from twoclocks.papers.early_stopping.runs import SIZES
 from twoclocks.papers.records import Records
 
 LOW, NEARLY_ALL = 0.5, 0.9
@@ -42,7 +44,9 @@ class BelowSampleComplexity(Claim):
             f"P={n}": [{"new": float(one.valid_new.max()), "copies": float(one.copies.max())} for one in runs]
             for n, runs in sizes.items()
         }
-        return Judgement(verdict_of(together(answers), seeds), ". ".join(words), seeds, values)
+        needed = [n for n in records.scale.sizes(SIZES) if n < next(iter(sizes.values()))[0].complexity]
+        answer, missing = unless_missing(together(answers), sizes, needed)
+        return Judgement(verdict_of(answer, seeds), ". ".join(words) + missing, seeds, values)
 
 
 def only_copies(one: GrammarRun) -> Answer:

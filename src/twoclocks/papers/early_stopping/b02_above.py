@@ -12,11 +12,13 @@ from twoclocks.papers.early_stopping.grammar_runs import (
     grammar_runs,
     seeds_at_each,
     together,
+    unless_missing,
 )
 from twoclocks.papers.intervals import Interval, interval_of, is_earlier, is_within, median_of
 from twoclocks.papers.records import Records
 
 FACTOR = 2.0
+LARGE = (4096, 8192, 16384)
 
 
 @CLAIMS.register("B2-valid")
@@ -43,7 +45,8 @@ class AboveSampleComplexity(Claim):
             for n, runs in sizes.items()
         }
         seeds = seeds_at_each(sizes)
-        return Judgement(verdict_of(together(answers), seeds), ". ".join(words), seeds, values)
+        answer, missing = unless_missing(together(answers), sizes, LARGE)
+        return Judgement(verdict_of(answer, seeds), ". ".join(words) + missing, seeds, values)
 
 
 @CLAIMS.register("B2-steps")
@@ -68,7 +71,8 @@ class StepsToValid(Claim):
         seeds = seeds_at_each(sizes)
         values = {f"P={n}": ratio.as_json() for n, ratio in ratios.items()}
         answers = {n: [is_within(ratio, 1 / FACTOR, FACTOR)] for n, ratio in ratios.items()}
-        return Judgement(verdict_of(together(answers), seeds), f"85% valid after {', '.join(words)}", seeds, values)
+        answer, missing = unless_missing(together(answers), sizes, LARGE)
+        return Judgement(verdict_of(answer, seeds), f"85% valid after {', '.join(words)}{missing}", seeds, values)
 
 
 def valid_first(one: GrammarRun) -> Answer:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from twoclocks.clocks.onset import Onset
-from twoclocks.papers.as_printed import PRINTED, stable
+from twoclocks.papers.as_printed import PRINTED, printed_clocks, stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, not_run, verdict_of
 from twoclocks.papers.early_stopping.grammar_runs import VARIED
 from twoclocks.papers.early_stopping.runs import DEEP, DEEP_SIZE
@@ -37,7 +37,7 @@ class AgreeUntilMemory(Claim):
             return not_run("two runs on disjoint parts of the grammar (16, 3, 5, 2), compared while they train")
         words, values = [], dict[str, Any]()
         for one, parting in pairs.items():
-            gap, memory = losses_part(one), one.run.clocks().memory
+            gap, memory = losses_part(one), printed_clocks(one).memory
             words.append(f"{one.seed_words}: outputs part {parting}, losses {gap}, τ_mem by copies {memory}")
             onsets = {"parting": parting, "losses": gap, "copies": memory}
             values[one.seed_words] = {name: None if o is None else o.as_json() for name, o in onsets.items()}

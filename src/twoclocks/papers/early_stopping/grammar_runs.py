@@ -113,3 +113,10 @@ def seeds_at_each(sizes: Mapping[int, list[GrammarRun]]) -> Seeds:
 def together(answers: Mapping[int, list[Answer]]) -> Answer:
     """The answer of all seeds of all P: seeds of one P must agree, and one P that says no decides."""
     return all_of([agreed(found) for found in answers.values()])
+
+
+def unless_missing(answer: Answer, sizes: Mapping[int, list[GrammarRun]], needed: Iterable[int]) -> tuple[Answer, str]:
+    """The answer, and what is missing in words: a yes needs every P that a claim names."""
+    missing = [n for n in needed if n not in sizes]
+    words = f". Missing: P = {', '.join(f'{n:,}' for n in missing)}" if missing else ""
+    return ("undecided" if missing and answer == "yes" else answer), words
