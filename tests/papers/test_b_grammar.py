@@ -12,7 +12,7 @@ from simulated import log_steps, records, rise, simulated_run, two_clocks_run
 from twoclocks.papers.claim import Claim
 from twoclocks.papers.early_stopping.b01_below import BelowSampleComplexity
 from twoclocks.papers.early_stopping.b02_above import AboveSampleComplexity, StepsToValid
-from twoclocks.papers.early_stopping.b07_law import LinearInStrings, is_linear
+from twoclocks.papers.early_stopping.b07_law import LinearInStrings
 from twoclocks.papers.early_stopping.fig04_grammar import GrammarSizes
 from twoclocks.papers.early_stopping.fig06_phases import MeasuredPhases
 from twoclocks.papers.early_stopping.runs import NARROW, RHM
@@ -121,10 +121,6 @@ def test_law(tmp_path: Path, power: float, expected: str) -> None:
     more = [*runs, *(grammar_run(tmp_path, 4096, seed) for seed in range(3))]  # a P without copies does not enter
     assert LinearInStrings().judge(records(more)).values["alpha"] == found.values["alpha"]
     assert LinearInStrings().judge(records(runs[:9])).verdict == "not run"
-
-
-def test_an_exponent_that_is_not_known_well_decides_nothing() -> None:
-    assert is_linear(0.6, 1.4) == "undecided" and is_linear(-math.inf, math.inf) == "undecided"
 
 
 def test_other_settings_and_parts_do_not_mix(tmp_path: Path) -> None:

@@ -75,12 +75,22 @@ class Scale:
         """Seeds of the initial weights and batches."""
         return range(min(count, self.most_seeds))
 
-    def cell(self, preset: str, point: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Cell:
-        """A run of a preset; ``point`` and ``shared`` change settings by dotted name. It is called like its preset."""
+    def cell(
+        self,
+        preset: str,
+        point: Mapping[str, Any],
+        shared: Mapping[str, Any] | None = None,
+        length: int | None = None,
+    ) -> Cell:
+        """A run of a preset; ``point`` and ``shared`` change settings by dotted name. It is called like its preset.
+
+        ``length``: its steps at every scale without steps of its own, for runs whose length no paper gives.
+        """
         base = read_preset(preset)
         small = merge(nested(self.change), self.network(base["model"]))
         small = merge(small, self.by_objective.get(base["objective"]["name"], {}))
         shared = {key: value for key, value in (shared or {}).items() if key not in self.left_out}
+        shared |= {} if length is None else {"training.steps": length}
         change = merge(merge(merge(nested(shared), small), nested(point)), {"name": preset})
         settings = build_settings(merge(base, {"training": {"threads": 1}}), change)
         return Cell(settings.key(), dict(point), settings)

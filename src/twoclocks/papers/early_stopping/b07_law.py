@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 from twoclocks.clocks.law import Law, fit_law
 from twoclocks.core.errors import UserError
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run
 from twoclocks.papers.early_stopping.grammar_runs import GrammarRun, by_size, grammar_runs, seeds_at_each
+from twoclocks.papers.intervals import Interval, is_exponent
 from twoclocks.papers.records import Records
 
 NARROW = 0.15
@@ -41,7 +41,8 @@ class LinearInStrings(Claim):
             f"P {law.sizes[0]:,}–{law.sizes[-1]:,})"
         )
         seeds = seeds_at_each(sizes)
-        return Judgement(verdict_of(is_linear(low, high), seeds), measured, seeds, law.as_json())
+        answer = is_exponent(Interval(low, high), 1.0, NARROW)
+        return Judgement.of(answer, measured, seeds, law.as_json())
 
 
 def uncensored(runs: list[GrammarRun]) -> dict[int, list[GrammarRun]]:
@@ -56,18 +57,3 @@ def law_of(sizes: dict[int, list[GrammarRun]]) -> Law | None:
         return fit_law([one.n for one in runs], [one.memory for one in runs])
     except UserError:
         return None
-
-
-def is_linear(low: float, high: float) -> Answer:
-    """Whether an exponent is 1, from its 95% interval.
-
-    >>> is_linear(0.95, 1.1), is_linear(0.7, 0.8), is_linear(0.5, 1.4), is_linear(1.02, 1.1)
-    ('yes', 'no', 'undecided', 'yes')
-    """
-    if not math.isfinite(low) or not math.isfinite(high):
-        return "undecided"
-    if low >= 1 - NARROW and high <= 1 + NARROW:
-        return "yes"
-    if high < 1 or low > 1:
-        return "no"
-    return "yes" if high - low < 2 * NARROW else "undecided"

@@ -1,0 +1,69 @@
+"""The largest learning rates at which P2's networks converge: one hidden layer over P, and a U-Net on a grammar.
+
+    python benchmarks/stable_rates.py --device cuda --out results/stable_rates.json
+
+All searches run at the same time, one process each. P2 compares optimizers at these rates; the reproduction's grids
+(`papers/early_stopping/optimizer_runs.py`) use what is written here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from twoclocks.core.errors import UserError
+from twoclocks.papers.early_stopping.stable_rate import largest_stable_rate
+from twoclocks.runs import load_settings
+from twoclocks.store.files import write_json
+from twoclocks.store.provenance import commit, machine, versions
+
+STEPS, SEEDS, FACTOR = 1000, 2, 1.25
+KERNEL = {"evaluation.samples": 256, "clocks.above_chance": True}
+GRAMMAR = {"model.width": 512, "evaluation.samples": 256, "objective.sampler_levels": 250, "clocks.above_chance": True}
+
+
+def searches() -> dict[str, tuple[str, dict[str, Any]]]:
+    """Preset and changes of every search, by name; the rate is where it begins."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for n in (128, 512, 2048):
+        for optimizer, rate in (("sgd", 100.0), ("adam", 0.1)):
+            change = {"data.n": n, "training.batch": n, "training.optimizer": optimizer, "training.learning_rate": rate}
+            found[f"kernel-{optimizer}-p{n}"] = ("p2-kernel", {**KERNEL, **change})
+    for momentum in (0.0, 0.9):
+        change = {"training.optimizer": "sgd", "training.momentum": momentum, "training.learning_rate": 10.0}
+        found[f"grammar-sgd-{momentum:g}"] = ("p2-rhm-optimizers-authors", {**GRAMMAR, **change})
+    found["grammar-adam"] = ("p2-rhm-optimizers-authors", {**GRAMMAR, "training.learning_rate": 0.1})
+    return found
+
+
+def search(name: str, device: str) -> dict[str, Any]:
+    preset, change = searches()[name]
+    settings = load_settings(preset, {**change, "training.device": device, "training.threads": 1})
+    try:
+        found = largest_stable_rate(settings, STEPS, SEEDS, FACTOR, lambda trial: print(name, trial, flush=True))
+    except UserError as error:
+        return {"preset": preset, "change": change, "error": str(error)}
+    print(f"{name}: {found}", flush=True)
+    return {"preset": preset, "change": change, **found.as_json()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", default=[*searches()], choices=[*searches()])
+    arguments = parser.parse_args()
+    with ProcessPoolExecutor(len(arguments.only), mp_context=get_context("spawn")) as pool:
+        waiting = {name: pool.submit(search, name, arguments.device) for name in arguments.only}
+        found = {name: one.result() for name, one in waiting.items()}
+    about = {"steps": STEPS, "seeds": SEEDS, "factor": FACTOR}
+    where = {"commit": commit(), "versions": versions(), "machine": machine(arguments.device)}
+    command = f"python benchmarks/stable_rates.py --device {arguments.device} --out results/stable_rates.json"
+    write_json(arguments.out, {**where, "command": command, **about, "searches": found})
+
+
+if __name__ == "__main__":
+    main()
