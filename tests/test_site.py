@@ -41,8 +41,8 @@ def test_links_of_collected_pages_stay_inside_the_site(pages: Path) -> None:
     for page in pages.glob("*.md"):
         text = page.read_text(encoding="utf-8")
         assert "](../" not in text and "](docs/" not in text, page.name
-    assert "](results/p2-kernel.json)" in (pages / "reproduce.md").read_text(encoding="utf-8")
-    assert (pages / "results" / "p2-kernel.json").exists() and (pages / "demo.png").exists()
+    assert "](results/sampler.json)" in (pages / "laboratory.md").read_text(encoding="utf-8")
+    assert (pages / "results" / "sampler.json").exists() and (pages / "demo.png").exists()
 
 
 def test_api_reference_has_every_public_name() -> None:

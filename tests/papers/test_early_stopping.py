@@ -20,7 +20,6 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.papers.early_stopping import grammar, twins
 from twoclocks.papers.early_stopping.dispute import DiTDispute, GPTDispute, GrammarDispute
 from twoclocks.papers.early_stopping.grammar import Layers, Sizes
-from twoclocks.papers.early_stopping.optimizers import Optimizers
 from twoclocks.papers.recipe import Recipe, execute_recipe
 from twoclocks.runs import Run, RunSettings, load_run, preset_names
 from twoclocks.testing.runs import write_run
@@ -131,16 +130,6 @@ def test_dispute(tmp_path: Path, recipe: Recipe, power: float, verdict: str) -> 
     json.dumps(measured.values, allow_nan=False)
     runs.popitem()
     assert recipe.measure_claim(runs).verdict == "unfinished"
-
-
-@pytest.mark.parametrize(
-    ("adam", "sgd", "verdict"),
-    [(8_000, 10_000, "reproduced"), (8_000, 40_000, "not reproduced"), (8_000, NEVER, "not reproduced")],
-)
-def test_optimizers(tmp_path: Path, adam: float, sgd: float, verdict: str) -> None:
-    taus = {"adam": adam, "sgd": sgd}
-    runs = runs_of(Optimizers(), tmp_path, lambda s: (1.0, taus[s.training.optimizer], {}))
-    assert Optimizers().measure_claim(runs).verdict == verdict
 
 
 def twin_info(parting: Onset | None, memory: tuple[float, float]) -> TwinsInfo:

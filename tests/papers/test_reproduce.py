@@ -155,13 +155,14 @@ def test_the_campaign_takes_what_fits_in_order() -> None:
     assert next_cells(waiting, 1.0, workers=1) == []
 
 
-def test_time_that_is_left_goes_to_the_next_runs_in_order(tmp_path: Path) -> None:
-    """Nothing is made here, so no time passes, and the second round takes what the first had no room for."""
+def test_time_that_is_left_goes_to_the_next_runs_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is made here, and the clock stands still: the second round takes what the first had no room for."""
+    monkeypatch.setattr("twoclocks.papers.campaign.time.monotonic", lambda: 0.0)
     place = Reproduction(GPU, tmp_path / "gpu", tmp_path / "gpu" / "rows")
     first, second = itertools.islice(rounds(place, 540.0, workers=1), 2)
     taken = {cell.key for cell in first}
     waiting = [(grid, cell) for grid, cell in waiting_cells(place) if cell.key not in taken]
-    assert first and second == next_cells(waiting, 539.0, workers=1)
+    assert first and second == next_cells(waiting, 540.0, workers=1)
 
 
 def test_a_long_run_is_begun_where_nothing_fits(tmp_path: Path) -> None:

@@ -77,3 +77,35 @@ def fit_power(values: Sequence[float], onsets: Sequence[Onset]) -> Power:
         points=len(onsets),
         censored=len(onsets) - regression.uncensored,
     )
+
+
+def power_difference(
+    first: tuple[Sequence[float], Sequence[Onset]], second: tuple[Sequence[float], Sequence[Onset]]
+) -> Power:
+    """How much larger the power of the second runs is than that of the first: ``power`` and ``interval`` of the result.
+
+    Both have their own constant; ``a`` is the ratio of the second constant to the first at x = 1. Both share one
+    scatter. Each is given as its values and its onsets.
+
+    >>> sizes = [128, 256, 512]
+    >>> linear, root = ([Onset(9 * s**p, 11 * s**p, "observed") for s in sizes] for p in (1.0, 0.5))
+    >>> round(power_difference((sizes, linear), (sizes, root)).power, 3)
+    -0.5
+    """
+    for values, onsets in (first, second):
+        fit_power(values, onsets)  # refuses what does not identify a power
+    logs = np.log(np.asarray([*first[0], *second[0]], dtype=np.float64))
+    centre = float(logs.mean())
+    other = np.repeat([0.0, 1.0], [len(first[0]), len(second[0])])
+    design = np.column_stack([np.ones_like(logs), logs - centre, other, other * (logs - centre)])
+    onsets = [*first[1], *second[1]]
+    regression = Regression(design, *log_intervals(onsets))
+    best = regression.fit()
+    shift, difference = (float(value) for value in best[1][2:4])
+    return Power(
+        a=math.exp(shift - difference * centre),
+        power=difference,
+        interval=regression.interval(3, best),
+        points=len(onsets),
+        censored=len(onsets) - regression.uncensored,
+    )

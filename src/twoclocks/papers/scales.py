@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from twoclocks.core.config import merge, nested
@@ -86,7 +87,7 @@ class Scale:
 
         ``length``: its steps at every scale without steps of its own, for runs whose length no paper gives.
         """
-        base = read_preset(preset)
+        base = preset_mapping(preset)
         small = merge(nested(self.change), self.network(base["model"]))
         small = merge(small, self.by_objective.get(base["objective"]["name"], {}))
         shared = {key: value for key, value in (shared or {}).items() if key not in self.left_out}
@@ -103,6 +104,12 @@ class Scale:
             return {"model": {"width": self.width}}
         width, depth, heads = self.networks[model["size"]]
         return {"model": {"width": width, "depth": depth, "heads": heads}}
+
+
+@cache
+def preset_mapping(name: str) -> Mapping[str, Any]:
+    """The settings of a preset as its file has them; hundreds of runs share one, and parsing takes milliseconds."""
+    return read_preset(name)
 
 
 # Samples that show nothing: the clocks of such runs are never read with confidence.

@@ -24,7 +24,7 @@ class LinearInStrings(Claim):
     paper: ClassVar[str] = "RHM: τ_mem ∝ P"
     criterion: ClassVar[str] = (
         "over all P at which every seed began to copy, four or more: the exponent's 95% interval is narrower than "
-        "±0.15 and holds 1, or lies within 1 ± 0.15"
+        "±0.15 and holds 1, or lies within 1 ± 0.15; refuted where it lies outside"
     )
     figures: ClassVar[tuple[str, ...]] = ("p2-fig4",)
     grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)

@@ -26,7 +26,7 @@ from twoclocks.sweeps.grid import Cell
 Axis = Literal["size", "noise", "batch"]
 LIMITS = {"p2-kernel": "NTK", "p2-kernel-mean-field": "mean-field"}  # by preset
 SIZES = (128, 256, 512, 1024, 2048)
-VARIANCES = (0.008, 0.016, 0.032, 0.064)
+VARIANCES = (0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 BATCHES = (8, 16, 32, 64, 128)
 SIZE, VARIANCE = 128, 0.032  # P2's own
 STEPS_PER_POINT = 24.0  # the gap opens after 8 to 13 steps per point at P2's noise, in proportion to 1/σ
@@ -49,7 +49,7 @@ def seeded(seed: int) -> dict[str, int]:
 def evaluated(steps: int) -> dict[str, Any]:
     """Evaluations that lie a factor of 1.09 apart around the expected onset; only losses are read."""
     kept = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0, "clocks.above_chance": True}
-    return {"evaluation.evaluations": 48, "evaluation.first": max(1, steps // 60), "evaluation.samples": 512, **kept}
+    return {"evaluation.evaluations": 48, "evaluation.first": max(1, steps // 60), **kept}
 
 
 @grid("kernel-noise", 7, "one hidden layer over the noise level σ, in both limits")

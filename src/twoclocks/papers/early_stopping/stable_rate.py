@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
@@ -14,8 +15,8 @@ from twoclocks.runs.columns import LOSS_TRAIN
 from twoclocks.runs.settings import RunSettings
 from twoclocks.training.errors import DivergedError
 
-WINDOWS = 8  # parts of a trial; the loss is measured at the end of each
-TOLERANCE = 0.05  # the last loss may be higher than the lowest by this share
+WINDOWS = 16  # parts of a trial; the loss is measured at the end of each
+TOLERANCE = 0.05  # a loss may be higher than the lowest before it by this share
 STRIDE = 4.0  # factor between rates, until one converges and one does not
 
 
@@ -55,9 +56,10 @@ def largest_stable_rate(
 ) -> StableRate:
     """Search around ``training.learning_rate`` until a rate that converges and one that does not lie ``factor`` apart.
 
-    A rate converges if, for every seed, the loss on training rows stays finite and ends, after ``steps`` steps, at most
-    5% above its lowest measurement, including the one before the first step. So a network that was destroyed by large
-    steps has not converged, even if its loss is constant; a rate so small that nothing changes has.
+    A rate converges if, for every seed, the loss on training rows stays finite and is never more than 5% above a
+    measurement before, the one before the first step included. So a network that was destroyed by large steps has not
+    converged, even if its loss is constant, and neither has one whose loss jumps up and down; a rate so small that
+    nothing changes has.
     """
     if not factor > 1:
         raise SettingError("factor", factor, "use a number above 1, such as 1.25")
@@ -90,8 +92,17 @@ def largest_stable_rate(
 def try_rate(settings: RunSettings, rate: float, steps: int, seeds: int) -> Trial:
     """Train with a learning rate and several seeds, and decide if it converges."""
     losses = [window_losses(settings, rate, steps, settings.training.seed + seed) for seed in range(seeds)]
-    settled = all(one[-1] <= (1 + TOLERANCE) * min(one) for one in losses)
-    return Trial(rate, settled and all(math.isfinite(one[-1]) for one in losses), tuple(one[-1] for one in losses))
+    return Trial(rate, all(map(falls, losses)), tuple(one[-1] for one in losses))
+
+
+def falls(losses: Sequence[float]) -> bool:
+    """Whether a loss is finite, and never more than 5% above one before.
+
+    >>> falls([2, 1, 1.04]), falls([2, 1, 1.2, 0.9]), falls([2, 1, math.inf])
+    (True, False, False)
+    """
+    lowest = accumulate(losses, min)
+    return all(math.isfinite(loss) and loss <= (1 + TOLERANCE) * low for loss, low in zip(losses, lowest, strict=True))
 
 
 def window_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> list[float]:

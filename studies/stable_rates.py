@@ -1,6 +1,6 @@
 """The largest learning rates at which P2's networks converge: one hidden layer over P, and a U-Net on a grammar.
 
-    python benchmarks/stable_rates.py --device cuda --out results/stable_rates.json
+    python studies/stable_rates.py --device cuda --out results/stable_rates.json
 
 All searches run at the same time, one process each. P2 compares optimizers at these rates; the reproduction's grids
 (`papers/early_stopping/optimizer_runs.py`) use what is written here.
@@ -61,7 +61,7 @@ def main() -> None:
         found = {name: one.result() for name, one in waiting.items()}
     about = {"steps": STEPS, "seeds": SEEDS, "factor": FACTOR}
     where = {"commit": commit(), "versions": versions(), "machine": machine(arguments.device)}
-    command = f"python benchmarks/stable_rates.py --device {arguments.device} --out results/stable_rates.json"
+    command = f"python studies/stable_rates.py --device {arguments.device} --out results/stable_rates.json"
     write_json(arguments.out, {**where, "command": command, **about, "searches": found})
 
 
