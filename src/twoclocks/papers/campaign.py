@@ -25,8 +25,8 @@ def waiting_cells(place: Reproduction, records: Records | None = None) -> list[t
 def next_cells(waiting: Sequence[tuple[Grid, Cell]], seconds: float, workers: int) -> list[Cell]:
     """The next runs, in order, that fit into the time together.
 
-    A GPU does not compute faster when runs share it, except that their starts overlap. So the times add up, and each
-    start counts for its share among the workers. A run that is longer than all of the time is left for another call.
+    The times add up, since those of ``cost`` are a run's share of a GPU that is busy; each start counts for its share
+    among the workers, since starts overlap. A run that is longer than all of the time is left for another call.
     """
     chosen: list[Cell] = []
     left = seconds - RESERVE
