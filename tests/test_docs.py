@@ -226,6 +226,8 @@ def test_commands_of_every_page_are_valid(page: Path) -> None:
                 assert (ROOT / program).exists()
             case ["twoclocks", *rest]:
                 check_command(rest, reader_files=("text8", "palindrome", "mine.yaml"))
+            case ["export" | "echo", *_]:  # start and stop of NVIDIA's MPS, which needs a GPU
+                assert "nvidia-cuda-mps-control" in words
             case _:
                 pytest.fail(f"{page.name}: {words[0]} is not checked")
 

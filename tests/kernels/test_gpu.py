@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -39,13 +40,18 @@ def weights(made: Experiment) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for p in made.network.parameters()])
 
 
+def distance(one: Experiment, other: Experiment) -> float:
+    """How far the weights of two networks are apart, relative to their norm."""
+    return float((weights(one) - weights(other)).norm() / weights(other).norm())
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_replayed_steps_are_the_steps(name: str) -> None:
     replayed, called = experiment(name), experiment(name, capture=False)
     assert torch.equal(weights(replayed), weights(called))
     first, second = losses(replayed, 20, 1), losses(called, 20, 1)
     assert torch.allclose(first, second, rtol=1e-4)
-    assert float((weights(replayed) - weights(called)).norm() / weights(called).norm()) < 1e-4
+    assert distance(replayed, called) < 1e-4
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -99,9 +105,15 @@ def test_a_resumed_fast_run_goes_on_as_if_nothing_happened(name: str) -> None:
 @pytest.mark.parametrize("kernels", ["fused", "plain"])
 @pytest.mark.parametrize("name", PRESETS)
 def test_replayed_steps_average_the_weights_of_every_step(name: str, kernels: str) -> None:
-    made, plain = experiment(name, average=0.7, kernels=kernels), experiment(name, kernels=kernels)
+    """And change nothing in training: with averages, weights are as near to those without as equal runs to each other.
+
+    The fused kernels always add in the same order. PyTorch's own backward passes do not: equal runs differ in the last
+    bits, and drift apart.
+    """
+    made, *plain = experiment(name, average=0.7, kernels=kernels), *(experiment(name, kernels=kernels) for _ in "abc")
     assert made.average is not None
-    slow, step = weights(made).double(), made.make_step()
+    before, step = weights(made), made.make_step()
+    slow = before.double()
     for number in range(1, 31):
         step(number)
         keep = min(0.7, (1 + number) / (10 + number))
@@ -109,16 +121,18 @@ def test_replayed_steps_average_the_weights_of_every_step(name: str, kernels: st
     averaged = torch.cat([p.detach().flatten() for p in made.average.network.parameters()])
     assert int(made.average.updates) == 30
     assert float((averaged - slow).norm() / slow.norm()) < 1e-6 < float((averaged - weights(made)).norm() / slow.norm())
-    losses(plain, 30, 30)
-    if kernels == "fused":
-        assert torch.equal(weights(made), weights(plain))
-    else:  # PyTorch's own backward passes add in any order, so two runs differ in the last bits
-        assert float((weights(made) - weights(plain)).norm() / weights(plain).norm()) < 1e-4
+    for one in plain:
+        losses(one, 30, 30)
+    drift = max(distance(one, other) for one, other in combinations(plain, 2))
+    assert min(distance(made, one) for one in plain) <= 2 * drift
+    # Small against how far training has gone, which averages in place of the weights would shorten by more than half.
+    moved = float((weights(plain[0]) - before).norm() / before.norm())
+    assert drift == 0 if kernels == "fused" else drift < 0.1 * moved
     with torch.no_grad():
         samples = made.sample(made.average.current()).clone()
         assert torch.equal(made.sample(made.average.current()), samples)  # the graph's first replay
-        plain.load_weights(made.average.network.state_dict())
-        assert torch.equal(plain.sample(), samples)
+        plain[0].load_weights(made.average.network.state_dict())
+        assert torch.equal(plain[0].sample(), samples)
 
 
 def grammar(device: str, **training: Any) -> Experiment:
@@ -132,7 +146,7 @@ def test_replayed_epochs_are_the_epochs() -> None:
     replayed, called = grammar("cuda"), grammar("cuda", capture=False)
     first, second = losses(replayed, 30, 1), losses(called, 30, 1)
     assert torch.allclose(first, second, rtol=1e-4)
-    assert float((weights(replayed) - weights(called)).norm() / weights(called).norm()) < 1e-4
+    assert distance(replayed, called) < 1e-4
 
 
 def test_steps_on_the_gpu_are_those_of_the_cpu() -> None:

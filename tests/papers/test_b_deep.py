@@ -57,9 +57,11 @@ def test_layers(layers: tuple[float, ...], memory: float, copies: float, answer:
 LAYERS = (100.0, 1_000.0, 9_000.0, math.inf, math.inf)
 
 
-def deep_run(folder: Path, seed: int, memory: float, layers: tuple[float, ...] = LAYERS, **change: Any) -> StoredRun:
+def deep_run(
+    folder: Path, seed: int, memory: float, layers: tuple[float, ...] = LAYERS, last: int = LAST, **change: Any
+) -> StoredRun:
     """A run whose layers are learned at these steps, and otherwise by copying."""
-    steps = log_steps(64, LAST)
+    steps = log_steps(64, last)
     copied = rise(steps, memory, 4)
     columns: dict[str, Any] = {
         "sample_accuracy": copied,
@@ -115,6 +117,16 @@ def test_twins(tmp_path: Path, parting: float, seeds: int, verdict: str) -> None
         twins_file(run.path).write_text(json.dumps({"hellinger": {"parting": at(parting).as_json()}}))
     found = AgreeUntilMemory().judge(records(runs))
     assert found.verdict == verdict, found
+    # Longer runs of the same training that nobody compared: losses are those of the runs that were compared.
+    longer = [deep_run(tmp_path, seed, 200, last=4 * LAST, **{"training.steps": 4 * LAST}) for seed in range(seeds)]
+    both = records([*longer, *runs])
+    assert all(one.last_step == 4 * LAST for one in both)
+    assert AgreeUntilMemory().judge(both) == found
+    info = {"steps": [0, 1], "mean": [0, 0.1], "low": [0, 0.1], "high": [0, 0.1], "chance": [1, 1], "parting": None}
+    twins_file(runs[0].path).write_text(json.dumps({"hellinger": info}))
+    for run in runs[1:]:
+        twins_file(run.path).unlink()
+    assert len(LayersAndTwins().data(both).distances) == 1
 
 
 def productions_run(folder: Path, seed: int, preferred: float) -> StoredRun:
@@ -141,6 +153,14 @@ def productions_run(folder: Path, seed: int, preferred: float) -> StoredRun:
     return write_view(run, "productions", steps, {"used": used, "counted": counted}, constants)
 
 
+def plain_run(folder: Path, seed: int) -> StoredRun:
+    """A longer run of the same training, whose productions were not counted."""
+    steps = [64, 8_192, LAST]
+    columns = {"sample_accuracy": [1.0] * 3, "sample_memorization": [0.06] * 3, "valid_new": [0.94] * 3}
+    point = {"data.n": 16_384, "training.seed": seed, **NARROW, "training.steps": LAST}
+    return simulated_run(folder, RHM, {**point, "evaluation.keep_samples": 0}, steps, columns)
+
+
 @pytest.mark.parametrize(("preferred", "verdict"), [(0.0, "reproduced"), (0.2, "refuted")])
 def test_productions(tmp_path: Path, preferred: float, verdict: str) -> None:
     runs = [productions_run(tmp_path, seed, preferred) for seed in range(3)]
@@ -152,6 +172,11 @@ def test_productions(tmp_path: Path, preferred: float, verdict: str) -> None:
     info = figure.data(records(runs))
     assert len(info.effects) == 3 and "seed 2: 4,096 valid strings" in figure.caption(info)
     assert len(figure.draw(info).axes) >= 4
+    longer = [plain_run(tmp_path, seed) for seed in range(3)]  # of the same training, without the view
+    both = records([*longer, *runs])
+    assert len(both) == 3 and all(one.last_step == LAST for one in both)
+    assert RulesUniformAndIndependent().judge(both) == found
+    assert figure.caption(figure.data(both)) == figure.caption(info)
     if not preferred:
         assert effects.excess < 0.02 and 0.8 < effects.covariance / effects.true_covariance < 1.2
 

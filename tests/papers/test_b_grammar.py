@@ -17,9 +17,14 @@ from twoclocks.papers.early_stopping.fig04_grammar import GrammarSizes
 from twoclocks.papers.early_stopping.fig06_phases import MeasuredPhases
 from twoclocks.papers.early_stopping.runs import NARROW, RHM
 from twoclocks.papers.figure import MissingRunsError
-from twoclocks.papers.rows import StoredRun
+from twoclocks.papers.grids import grid_named
+from twoclocks.papers.records import Record
+from twoclocks.papers.rows import StoredRun, identity, read_rows
+from twoclocks.papers.scales import GPU
+from twoclocks.training.schedule import log_spaced
 
 LAST = 131_072
+ROWS = Path(__file__).parents[2] / "results" / "campaign"
 CHANCE = {256: 0.001, 512: 0.002, 1024: 0.004, 2048: 0.008, 4096: 0.0156, 8192: 0.031, 16384: 0.0625}
 
 
@@ -121,6 +126,21 @@ def test_law(tmp_path: Path, power: float, expected: str) -> None:
     more = [*runs, *(grammar_run(tmp_path, 4096, seed) for seed in range(3))]  # a P without copies does not enter
     assert LinearInStrings().judge(records(more)).values["alpha"] == found.values["alpha"]
     assert LinearInStrings().judge(records(runs[:9])).verdict == "not run"
+
+
+def test_longer_runs_are_evaluated_as_often_and_do_not_count_as_made() -> None:
+    """Where runs are longer than they were, committed ones are read but do not cover them; the others stay done."""
+    before = {256: 32_768, 512: 65_536, 1024: 131_072, 2048: 262_144, 4096: 262_144, 8192: 131_072, 16384: 131_072}
+    rows = [one for one in map(Record, read_rows(ROWS)) if one.preset == RHM]
+    for cell in grid_named("rhm-sizes").cells(GPU):
+        n, last = cell.settings.data.n, cell.settings.training.steps
+        assert last == {4096: 393_216, 8192: 262_144, 16384: 262_144}.get(n, before[n])
+        now, then = cell.settings.schedule, log_spaced(64, before[n], 40)
+        assert now[0] == then[0] and now[-1] == last
+        spaced = (np.log(some[-1] / some[0]) / (len(some) - 1) for some in (now, then))
+        assert next(spaced) == pytest.approx(next(spaced), rel=0.02)
+        made = [one for one in rows if one.identity == identity(cell.settings) and one.last_step == before[n]]
+        assert made and all(one.covers(cell) == (last == before[n]) for one in made)
 
 
 def test_other_settings_and_parts_do_not_mix(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from simulated import two_clocks_run
 
 from twoclocks.core.errors import UserError
-from twoclocks.papers import two_clocks
+from twoclocks.papers import early_stopping, two_clocks
+from twoclocks.papers.claim import CLAIMS
 from twoclocks.papers.grids import grids
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import StoredRun, identity, read_rows, write_rows
@@ -18,7 +19,7 @@ from twoclocks.papers.scales import GPU
 from twoclocks.runs import Run
 
 ROWS = Path(__file__).parents[2] / "results" / "campaign"
-assert two_clocks.__doc__  # importing it registers the grids
+assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers grids and claims
 
 
 def test_rows_are_the_run_without_its_weights_and_samples(tiny_gpt: Run, tmp_path: Path) -> None:
@@ -103,6 +104,36 @@ def test_of_equal_trainings_the_longest_is_taken(tmp_path: Path) -> None:
     for order in ([*runs, averaged], [averaged, *runs]):  # of equally long ones, that with more columns
         (only,) = Records.of(order)
         assert only.run.settings.training.average == 0.99
+
+
+def test_what_a_shorter_run_has_is_found_beside_a_longer_one(tmp_path: Path) -> None:
+    """Selections keep the other runs of a training, in order of length; ``having`` takes the longest that will do."""
+    runs = [
+        two_clocks_run(tmp_path, "p1-dit-mini", {"data.n": n, **change}, rule=9, memory=99, last=steps)
+        for n in (512, 1024)
+        for steps, change in (
+            (500, {"evaluation.keep_samples": 64}),
+            (9_000, {"evaluation.keep_samples": 0}),
+            (1_000, {"evaluation.keep_samples": 32}),
+        )
+    ]
+    every = Records.of(runs)
+    assert [one.last_step for one in every] == [9_000, 9_000]
+    chosen = every.where(data__n=512)
+    for again in (chosen, Records([*chosen]), Records([*chosen, *chosen]), chosen.by("data.n")[512], chosen.family(())):
+        (one,) = again
+        assert [version.last_step for version in one.versions] == [9_000, 1_000, 500]
+    kept = every.having(lambda one: one.value("evaluation.keep_samples") > 0)
+    assert [one.last_step for one in kept] == [one.last_step for one in kept.where(preset="p1-dit-mini")] == [1_000] * 2
+    assert [version.last_step for version in kept[0].versions] == [1_000, 9_000, 500]
+    assert not every.those(lambda one: one.value("evaluation.keep_samples") > 0)  # asks the longest alone
+    assert not every.having(lambda one: one.value("evaluation.keep_samples") > 64)
+    assert Record(kept[0].run) == kept[0]
+
+
+def test_committed_views_decide_a_claim_beside_longer_runs_without_them() -> None:
+    judged = CLAIMS.get("B5")().judge(Records.of(read_rows(ROWS)))
+    assert judged.verdict != "not run" and judged.seeds == 3
 
 
 def test_every_committed_file_belongs_to_a_planned_run() -> None:

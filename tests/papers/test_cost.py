@@ -12,18 +12,18 @@ from simulated import clocks_run
 from twoclocks.core.config import merge, to_mapping
 from twoclocks.dissection import choose_views, dissect_run
 from twoclocks.dissection.subject import RunSubject
-from twoclocks.papers import ledger, reproduction, two_clocks
+from twoclocks.papers import early_stopping, ledger, reproduction, two_clocks
 from twoclocks.papers.campaign import RESERVE, next_cells, waiting_cells
 from twoclocks.papers.claim import Claim
 from twoclocks.papers.command import described
-from twoclocks.papers.cost import expected_seconds, expected_view_seconds
+from twoclocks.papers.cost import START, expected_sampling_seconds, expected_seconds, expected_view_seconds
 from twoclocks.papers.grids import Grid, grid_named
 from twoclocks.papers.records import Records
 from twoclocks.papers.reproduction import Reproduction, entries
-from twoclocks.papers.rows import file_name
+from twoclocks.papers.rows import StoredRun, file_name, read_rows
 from twoclocks.papers.scales import GPU, SCALES, SMOKE
 from twoclocks.papers.views import view_file, write_views
-from twoclocks.runs import Run
+from twoclocks.runs import Run, load_settings
 from twoclocks.runs.settings import RunSettings, build_settings
 from twoclocks.sweeps import EXECUTORS
 from twoclocks.sweeps.cells import cell_path
@@ -31,7 +31,8 @@ from twoclocks.sweeps.coordinator import run_sweep
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.training.stopping import StoppedError
 
-assert two_clocks.__doc__  # importing it registers the grids
+assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers the grids
+ROWS = Path(__file__).parents[2] / "results" / "campaign"
 ONE_WORKER = EXECUTORS.get("local")(workers=1)
 
 
@@ -48,6 +49,41 @@ def test_views_cost_more_the_more_checkpoints_are_kept(scale: str) -> None:
     assert plain < few < many <= expected_seconds(settings, grid.views)
     twice = expected_view_seconds(settings, ["basin"]), expected_view_seconds(settings, ["basin", "field"])
     assert 0 < twice[0] < twice[1]
+
+
+@pytest.mark.parametrize(
+    ("preset", "runs", "seconds"), [("p2-rhm-l3-authors", 21, 615.0), ("p2-rhm-l5-authors", 6, 595.0)]
+)
+def test_small_networks_are_expected_to_take_what_they_took(preset: str, runs: int, seconds: float) -> None:
+    """Committed runs, which took these seconds together, ten and more at a time on one H200 under NVIDIA's MPS."""
+    workers, longest = 10, {"p2-rhm-l3-authors": 262_144, "p2-rhm-l5-authors": 186_680}[preset]
+    made = [run for run in read_rows(ROWS) if run.settings.name == preset and len(run.rows()) >= 40]
+    settings = [build_settings(merge(to_mapping(one.settings), ended_at(one)), {}) for one in made]
+    settings = [one for one in settings if one.training.steps <= longest and one.evaluation.evaluations in (40, 50)]
+    assert len(settings) == runs
+    expected = sum(expected_seconds(one) - START["cuda"] * (1 - 1 / workers) for one in settings)
+    assert 0.7 < expected / seconds < 1.4
+
+
+def ended_at(run: StoredRun) -> dict[str, dict[str, int]]:
+    return {"training": {"steps": int(run.series().steps[-1])}}
+
+
+def test_the_sampler_costs_what_its_calls_cost() -> None:
+    def seconds(preset: str, **change: object) -> float:
+        return expected_sampling_seconds(
+            load_settings(preset, {name.replace("__", "."): v for name, v in change.items()})
+        )
+
+    large = {"model__width": 2048, "evaluation__samples": 2048}
+    many, few = (seconds("p2-rhm-l3-authors", objective__sampler_levels=levels, **large) for levels in (1000, 250))
+    assert many == pytest.approx(4 * few)
+    assert seconds("p2-rhm-l3-authors", **large) == many  # by default as many as noise levels
+    heun, euler = (seconds("p1-dit-mini", objective__sampler_steps=steps) for steps in (35, 2))
+    assert heun == pytest.approx(euler * 69 / 3)
+    measured = {"p1-dit-mini": 0.335, "p1-gpt-mini": 0.0272}  # of 2,048 samples: results/speed_h200.json
+    for preset, found in measured.items():
+        assert 0.5 < seconds(preset, evaluation__samples=2048) / found < 2, preset
 
 
 def test_views_that_do_not_apply_cost_nothing() -> None:

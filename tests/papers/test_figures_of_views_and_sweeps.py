@@ -238,3 +238,23 @@ def test_the_view_of_a_run_without_checkpoints_is_not_asked_for(smoke: Records, 
     )
     info = figure("fig13").data(Records([*smoke, *records([larger])]))
     assert info.n == 8 and view_of(records([larger])[0], "raster") is None
+
+
+def test_a_longer_run_without_checkpoints_hides_no_view(tmp_path: Path, smoke: Records) -> None:
+    """Of the same training as a dissected run, from committed rows and from the run itself."""
+    made = smoke.where(data__n=8, rule__name="parity", rule__group=3, preset="p1-dit-mini", training__seed=0)
+    (one,) = made
+    nothing = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0}
+    longer = two_clocks_run(
+        *(tmp_path, "p1-dit-mini", {"data.n": 8, "training.seed": 0, **nothing}),
+        **{"rule": 100, "memory": 500, "last": 1_000, "scale": SMOKE},
+    )
+    write_rows(one.run, tmp_path)
+    write_views(one.run, tmp_path, ["raster", "approach", "spectrum", "basin", "field"])
+    stored = Records.of(read_rows(tmp_path))
+    assert len(stored) == 1 and stored[0].run.path == longer.path
+    for both in (stored, Records([*made, *records([longer])])):
+        assert both[0].last_step == 1_000
+        for name in OF_VIEWS:
+            drawn = figure(name)
+            assert drawn.caption(drawn.data(both)) == drawn.caption(drawn.data(made)), name

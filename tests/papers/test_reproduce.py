@@ -17,7 +17,9 @@ from twoclocks.papers import two_clocks
 from twoclocks.papers.campaign import next_cells, rounds, waiting_cells
 from twoclocks.papers.claim import VERDICTS
 from twoclocks.papers.cost import expected_seconds
+from twoclocks.papers.early_stopping.runs import NARROW
 from twoclocks.papers.grids import grid_named, grids
+from twoclocks.papers.records import Record
 from twoclocks.papers.reproduction import (
     Reproduction,
     by_identity,
@@ -27,8 +29,10 @@ from twoclocks.papers.reproduction import (
     is_covered,
     natural,
 )
-from twoclocks.papers.rows import read_rows
+from twoclocks.papers.rows import file_name, read_rows
 from twoclocks.papers.scales import GPU, SCALES, SMOKE
+from twoclocks.papers.twins import comparison
+from twoclocks.papers.views import view_file
 from twoclocks.sweeps import EXECUTORS
 from twoclocks.sweeps.cells import cell_path
 
@@ -129,6 +133,36 @@ def test_a_longer_run_does_not_hide_the_one_that_a_cell_asks_for(tmp_path: Path)
     known = by_identity(records(made))
     for change in ({}, {"training.average": 0.99}):
         assert is_covered(GPU.cell("p1-gpt-mini", {"data.n": 512, **change}, {"training.steps": 9_000}), known)
+
+
+@pytest.mark.parametrize(("name", "grid"), [("B5", "rhm-productions"), ("B4", "rhm-deep"), ("A16", "dissection-gpt")])
+def test_a_claim_asks_for_views_and_twins_as_the_campaign_does(tmp_path: Path, name: str, grid: str) -> None:
+    """A longer run of the same training covers the rows of a cell, but has neither its views nor its comparison."""
+    place = Reproduction(GPU, tmp_path / "gpu", tmp_path / "rows")
+    cells = entries([name])[name].cells(GPU)
+    for cell in cells:
+        change = {**cell.point, **NARROW} if cell.settings.name.startswith("p2") else cell.point
+        made = two_clocks_run(place.rows, cell.settings.name, change, rule=100, memory=500, last=400_000)
+        assert Record(made).covers(cell)
+    assert place.missing(cells) == cells
+    for cell in cells:
+        rows = place.rows / file_name(cell.settings)
+        for view in grid_named(grid).views:
+            view_file(rows, view).touch()
+        if grid_named(grid).twins:
+            comparison(place.rows, cell.settings).touch()
+    assert not place.missing(cells)
+    assert {cell.key for _, cell in waiting_cells(place)}.isdisjoint(cell.key for cell in cells)
+
+
+def test_nobody_waits_for_the_comparison_with_a_twin_that_diverged(tmp_path: Path) -> None:
+    place = Reproduction(GPU, tmp_path / "gpu", tmp_path / "rows")
+    cells = [cell for cell in grid_named("rhm-deep").cells(GPU) if cell.settings.training.seed == 0]
+    for cell, status in zip(cells, ("finished", "diverged"), strict=True):
+        change = {**cell.point, **NARROW}
+        two_clocks_run(place.rows, cell.settings.name, change, rule=100, memory=500, last=400_000, status=status)
+        assert place.missing(cells) == (cells if status == "finished" else [])
+    assert {cell.key for _, cell in waiting_cells(place)}.isdisjoint(cell.key for cell in cells)
 
 
 def test_a_run_that_diverged_does_not_wait_for_its_views(tmp_path: Path) -> None:

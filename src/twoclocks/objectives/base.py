@@ -100,6 +100,10 @@ class Objective(Settings):
     def levels(self) -> int | None:
         """Number of reverse steps from noise to a sample; None: one per token."""
 
+    def network_calls(self, length: int) -> int:
+        """How often the network is called for a sample of so many tokens or entries: once per reverse step."""
+        return length if self.levels is None else self.levels
+
     @abstractmethod
     def begin(self, network: Network, noise: Tensor) -> Any:
         """The state before the first reverse step."""

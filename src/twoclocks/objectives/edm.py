@@ -115,6 +115,10 @@ class EDM(Objective):
     def levels(self) -> int:
         return self.sampler_steps
 
+    def network_calls(self, length: int) -> int:
+        """Two per step of Heun's method; the last step is Euler's."""
+        return 2 * self.levels - 1
+
     def begin(self, network: Network, noise: Tensor) -> Tensor:
         return noise * self.sigma_max
 

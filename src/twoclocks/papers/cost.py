@@ -16,7 +16,11 @@ from twoclocks.runs.size import size_of, weight_bytes
 # (results/speed_h200.json), and on one core of a server CPU.
 OPERATIONS = {"cuda": 2.6e14, "cpu": 4e10}
 START = {"cuda": 8.0, "cpu": 0.2}  # seconds to build, capture and evaluate for the first time
-LEAST_STEP = {"cuda": 6e-4, "cpu": 2e-3}  # seconds: a step of the smallest network
+# Seconds per step of a small network. On the H200 it is a share of many runs at once under NVIDIA's MPS: 21 runs of
+# rhm-sizes, 3.05 million steps and 840 evaluations, took 615 s with ten processes and more. Alone it takes longer.
+LEAST_STEP = {"cuda": 1.5e-4, "cpu": 2e-3}
+# A call of a network by the sampler, replayed on a GPU: GPT-mini's 36 take 27 ms (results/speed_h200.json).
+LEAST_SAMPLER_CALL = {"cuda": 7.5e-4, "cpu": 2e-3}
 # A call of the smallest network by a view, in seconds: on a GPU its kernels are launched one by one, since views do
 # not use captured graphs.
 LEAST_CALL = {"cuda": 4e-3, "cpu": 2e-3}
@@ -48,12 +52,20 @@ def forward_operations(settings: RunSettings) -> float:
 def expected_seconds(settings: RunSettings, views: Collection[str] = ()) -> float:
     """Seconds of the run on its own device and of measuring views on it, roughly."""
     device, forward = device_of(settings), forward_operations(settings)
-    tokens, steps = math.prod(settings.rule.shape), expected_steps(settings)
-    sampling = 2 * getattr(settings.objective, "sampler_steps", 0.5 * tokens)  # Heun's method: two evaluations per step
+    steps = expected_steps(settings)
     evaluations = sum(step <= steps for step in settings.schedule)
     training = max(3 * forward * settings.training.batch / OPERATIONS[device], LEAST_STEP[device])
-    evaluating = forward * settings.evaluation.samples * sampling / OPERATIONS[device]
-    return START[device] + steps * training + evaluations * evaluating + expected_view_seconds(settings, views)
+    sampling = expected_sampling_seconds(settings)
+    return START[device] + steps * training + evaluations * sampling + expected_view_seconds(settings, views)
+
+
+def expected_sampling_seconds(settings: RunSettings) -> float:
+    """Seconds of drawing the samples of one evaluation, roughly."""
+    device, tokens = device_of(settings), math.prod(settings.rule.shape)
+    # With one call per token, the network reads that token alone: it has a cache of those before.
+    share = 1 / tokens if settings.objective.levels is None else 1.0
+    each = share * forward_operations(settings) * settings.evaluation.samples / OPERATIONS[device]
+    return settings.objective.network_calls(tokens) * max(each, LEAST_SAMPLER_CALL[device])
 
 
 def expected_view_seconds(settings: RunSettings, views: Collection[str]) -> float:

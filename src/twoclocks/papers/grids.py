@@ -63,6 +63,11 @@ def views_by_cell(scale: Scale) -> dict[str, tuple[str, ...]]:
     return found
 
 
+def cells_with_twins(scale: Scale) -> dict[str, Cell]:
+    """The cells that are compared with their twins, by key."""
+    return {cell.key: cell for one in grids() if one.twins for cell in one.cells(scale)}
+
+
 def grid_named(name: str) -> Grid:
     if name not in Grid.registered:
         raise UnknownNameError("grid", name, Grid.registered)

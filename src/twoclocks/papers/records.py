@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -22,9 +22,24 @@ ALIKE = 0.01
 
 @dataclass(frozen=True)
 class Record:
-    """A run with its settings by dotted name; ``preset`` is the name of the preset that it changes."""
+    """A run with its settings by dotted name; ``preset`` is the name of the preset that it changes.
+
+    ``others``: further runs of the same identity, the longest first. One of them may have what this one lacks: a view,
+    or the comparison with a twin.
+    """
 
     run: Run
+    others: tuple[Record, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def versions(self) -> tuple[Record, ...]:
+        """This run, then the others of the same identity."""
+        return (self, *self.others)
+
+    def among(self, versions: Iterable[Record]) -> Record:
+        """This run, which knows the others of these, the longest first."""
+        others = {one: replace(one, others=()) for one in versions if one != self}
+        return replace(self, others=tuple(sorted(others.values(), key=length, reverse=True)))
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -85,17 +100,14 @@ def stops_alike(made: RunSettings, wanted: RunSettings) -> bool:
 
 
 class Records(Sequence[Record]):
-    """Runs, each training once: of several runs of one identity, the one with the most steps, then evaluations."""
+    """Runs, each training once: of several runs of one identity, the one with the most steps, then evaluations.
+
+    The others are kept with it: see ``having``.
+    """
 
     def __init__(self, records: Iterable[Record], scale: Scale = GPU) -> None:
         self.scale = scale
-        self.every = tuple(records)
-        best: dict[str, Record] = {}
-        for one in self.every:
-            other = best.get(one.identity)
-            if other is None or length(one) > length(other):
-                best[one.identity] = one
-        self._records = tuple(best.values())
+        self._records = tuple(map(longest, grouped(records, lambda one: one.identity).values()))
 
     @classmethod
     def of(cls, runs: Iterable[Run], scale: Scale = GPU) -> Records:
@@ -129,6 +141,15 @@ class Records(Sequence[Record]):
     def those(self, condition: Callable[[Record], bool]) -> Records:
         """Those that fulfil a condition."""
         return Records((one for one in self._records if condition(one)), self.scale)
+
+    def having(self, condition: Callable[[Record], bool]) -> Records:
+        """Of every training, the longest run that fulfils a condition, where ``those`` asks the longest alone.
+
+        For what training does not depend on: which checkpoints were kept, what was measured on them.
+        """
+        found = (next(filter(condition, one.versions), None) for one in self._records)
+        pairs = zip(found, self._records, strict=True)
+        return Records((one.among(every.versions) for one, every in pairs if one is not None), self.scale)
 
     def alike(self, settings: Mapping[str, Any], varied: Collection[str]) -> Records:
         """Those that differ from these settings only in the ``varied`` ones, the seeds, the length and the machine."""
@@ -189,6 +210,13 @@ class Records(Sequence[Record]):
     def seeds_at_one_n(self) -> Seeds:
         """The seeds at the N with the most of them: runs of different N are no repetitions of each other."""
         return max((runs.seeds for runs in self.by("data.n").values()), default=NO_SEEDS)
+
+
+def longest(runs: Sequence[Record]) -> Record:
+    """The longest of some runs of one identity, which knows the others."""
+    if len(runs) == 1:
+        return runs[0]
+    return max(runs, key=length).among(version for one in runs for version in one.versions)
 
 
 def length(one: Record) -> tuple[int, int, float]:

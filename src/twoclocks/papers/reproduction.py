@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.papers.as_printed import diverged
 from twoclocks.papers.claim import CLAIMS, Claim
 from twoclocks.papers.cost import expected_view_seconds
 from twoclocks.papers.figure import FIGURES, PaperFigure
-from twoclocks.papers.grids import Grid, grids, views_by_cell
+from twoclocks.papers.grids import Grid, cells_with_twins, grids, views_by_cell
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.rows import file_name, identity, read_rows, write_rows
 from twoclocks.papers.scales import Scale
@@ -57,9 +58,27 @@ class Reproduction:
                     yield run.reading()
 
     def missing(self, cells: Iterable[Cell], records: Records | None = None) -> list[Cell]:
-        """The cells that no finished run covers."""
+        """The cells that are not done: without a finished run that covers them, a view, or the comparison of twins."""
         known = by_identity(records if records is not None else self.records())
-        return [cell for cell in cells if not is_covered(cell, known)]
+        views, twins = views_by_cell(self.scale), cells_with_twins(self.scale)
+
+        def is_done(cell: Cell) -> bool:
+            if not is_covered(cell, known):
+                return False
+            compared = cell.key not in twins or self.is_compared(cell, known)
+            return compared and (self.has_views(cell, views.get(cell.key, ())) or has_diverged(cell, known))
+
+        return [cell for cell in cells if not is_done(cell)]
+
+    def has_views(self, cell: Cell, names: Collection[str]) -> bool:
+        """Whether views lie beside the rows of a cell itself: a longer run covers its rows, but may lack them."""
+        rows = self.rows / file_name(cell.settings)
+        return all(view_file(rows, name).is_file() for name in names)
+
+    def is_compared(self, cell: Cell, known: Mapping[str, Sequence[Record]]) -> bool:
+        """Whether a cell was compared with its twin, or cannot be, since one of the two diverged."""
+        there = comparison(self.rows, cell.settings).is_file()
+        return there or has_diverged(cell, known) or has_diverged(twin_of(cell), known)
 
     def make(
         self, cells: Sequence[Cell], executor: Executor, report: Report, seconds: float | None = None
@@ -102,7 +121,7 @@ class Reproduction:
         """Compare the twins of which both have finished, until the time is over; returns what failed, and why."""
         failures = {}
         with contextlib.suppress(EndOfTimeError):
-            for cell in {one.key: one for grid in grids() if grid.twins for one in grid.cells(self.scale)}.values():
+            for cell in cells_with_twins(self.scale).values():
                 first, second = (cell_path(self.runs, one) for one in (cell, twin_of(cell)))
                 lacking = not comparison(self.rows, cell.settings).is_file()
                 if cell.settings.data.part == 0 and lacking and is_finished(first) and is_finished(second):
@@ -215,17 +234,19 @@ class Watch:
                 self.written.add(cell.key)
 
 
-def by_identity(records: Records) -> dict[str, list[Record]]:
+def by_identity(records: Records) -> dict[str, tuple[Record, ...]]:
     """All runs by what they train, not only the longest of each: a shorter one may have what a cell asks for."""
-    found: dict[str, list[Record]] = {}
-    for one in records.every:
-        found.setdefault(one.identity, []).append(one)
-    return found
+    return {one.identity: one.versions for one in records}
 
 
 def is_covered(cell: Cell, known: Mapping[str, Sequence[Record]]) -> bool:
     """Whether one of the known runs is what a cell asks for."""
     return any(one.covers(cell) for one in known.get(identity(cell.settings), ()))
+
+
+def has_diverged(cell: Cell, known: Mapping[str, Sequence[Record]]) -> bool:
+    """Whether a known run with the training of a cell diverged: there is nothing to view or to compare."""
+    return any(diverged(one) for one in known.get(identity(cell.settings), ()))
 
 
 def entries(names: Sequence[str] = ()) -> dict[str, Entry]:

@@ -52,10 +52,24 @@ class StoredSubject(Subject):
 def view_of(record: Record, name: str, **interpretation: Any) -> Info | None:
     """What a view shows of a run; None where it was not measured and cannot be.
 
-    ``interpretation`` changes settings of the summary, such as the ``departure`` of ``spectrum``; nothing is measured
-    again for them.
+    Of several runs of the same identity, the longest on which it was measured is read; if there is none, the longest on
+    which it can be measured. ``interpretation`` changes settings of the summary, such as the ``departure`` of
+    ``spectrum``; nothing is measured again for them.
     """
-    run = record.run
+    runs = sorted((one.run for one in record.versions), key=lambda run: not has_view(run, name))
+    found = (view_of_run(run, name, interpretation) for run in runs)
+    return next((info for info in found if info is not None), None)
+
+
+def has_view(run: Run, name: str) -> bool:
+    """Whether a view was measured on a run."""
+    if isinstance(run, StoredRun):
+        return view_file(run.path, name).is_file()
+    return name in remembered(run.path / DERIVED).get("views", {})
+
+
+def view_of_run(run: Run, name: str, interpretation: Mapping[str, Any]) -> Info | None:
+    """What a view shows of this very run; None where it was not measured and cannot be."""
     if isinstance(run, StoredRun):
         path = view_file(run.path, name)
         return read_view(run, path, interpretation) if path.is_file() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -143,7 +144,17 @@ def check_objective(objective: Objective, model: ModelSettings, shape: tuple[int
     assert torch.allclose(alone, first, rtol=1e-4, atol=1e-6), "a row's loss must not depend on its neighbours"
     check_capabilities(objective, network, clean, symbols)
     noise = objective.draw_noise(6, shape, torch.Generator().manual_seed(1))
-    together, apart = sample(objective, network, noise), sample(objective, network, noise, chunk=2)
+    calls = 0
+
+    def counted(*inputs: Any) -> Tensor:
+        nonlocal calls
+        calls += 1
+        output: Tensor = network(*inputs)
+        return output
+
+    together, apart = sample(objective, counted, noise), sample(objective, network, noise, chunk=2)
+    expected = objective.network_calls(noise.shape[1])
+    assert calls == expected, f"network_calls must be the number of calls of the sampler: {calls}, not {expected}"
     assert tuple(together.shape) == (6, *shape), "samples must have the shape of encoded data"
     assert torch.allclose(together.float(), apart.float(), atol=1e-4), "a sample must not depend on its neighbours"
 

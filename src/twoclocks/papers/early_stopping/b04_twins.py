@@ -32,7 +32,8 @@ class AgreeUntilMemory(Claim):
     grids: ClassVar[tuple[str, ...]] = ("rhm-deep",)
 
     def judge(self, records: Records) -> Judgement:
-        pairs = {one: found for one in deep_runs(records) if (found := parting_of(one)) is not None}
+        compared = deep_runs(records).having(lambda one: parting_of(one) is not None)
+        pairs = {one: found for one in compared if (found := parting_of(one)) is not None}
         if not pairs:
             return not_run("two runs on disjoint parts of the grammar (16, 3, 5, 2), compared while they train")
         words, values = [], dict[str, Any]()

@@ -61,7 +61,9 @@ class LayersAndTwins(PaperFigure[LayersInfo]):
     grids: ClassVar[tuple[str, ...]] = ("rhm-deep",)
 
     def data(self, records: Records) -> LayersInfo:
-        runs = grammar_runs(records.where(data__n=records.scale.sizes((DEEP_SIZE,))), DEEP)
+        own = records.where(data__n=records.scale.sizes((DEEP_SIZE,)))
+        runs = grammar_runs(own, DEEP)
+        compared = grammar_runs(own.having(lambda one: twins_of(one) is not None), DEEP)
         chosen = max(runs, key=lambda one: (one.copies.max(), -one.record.seed), default=None)
         if chosen is None:
             raise MissingRunsError("runs: there is none on the grammar (16, 3, 5, 2); make the runs first")
@@ -72,7 +74,7 @@ class LayersAndTwins(PaperFigure[LayersInfo]):
             steps=chosen.steps[after],
             errors={level: values[after] for level, values in layer_errors(chosen).items()},
             copies=chosen.copies[after],
-            distances=tuple(one for run in runs if (one := distance_of(run)) is not None),
+            distances=tuple(one for run in compared if (one := distance_of(run)) is not None),
             memory=None if gap is None else gap.estimate,
             words=words_of(chosen),
         )

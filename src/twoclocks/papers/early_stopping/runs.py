@@ -6,6 +6,7 @@ whether that changes a curve.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,23 +32,40 @@ def evaluated(count: int, first: int, samples: int = 2048) -> dict[str, Any]:
     }
 
 
+FIRST = 64  # step of the first evaluation
+FIRST_COUNT = 40  # evaluations of the runs that were made first
+
+
+def first_steps_of(n: int) -> int:
+    """How long a run of n strings was at first."""
+    return 131_072 if n >= 8192 else min(128 * n, 262_144)
+
+
 def steps_of(n: int) -> int:
     """How long a run of n strings is: small ones until nearly all samples are copies, large ones beyond τ_rule."""
-    return 131_072 if n >= 8192 else min(128 * n, 262_144)
+    # At P = 4,096 copies exceed chance by 12 to 13 points at step 262,144, too late for three evaluations in a row. Of
+    # six runs at P = 8,192 and 16,384, four did not keep 85% valid samples by step 131,072.
+    return 262_144 if n >= 8192 else 393_216 if n == 4096 else first_steps_of(n)
+
+
+def evaluations_of(n: int) -> int:
+    """As many per factor 2 in steps as the runs have that were made first."""
+    longer = math.log(steps_of(n) / FIRST) / math.log(first_steps_of(n) / FIRST)
+    return 1 + round((FIRST_COUNT - 1) * longer)
 
 
 @grid("rhm-sizes", 3, "the grammar (16, 4, 3, 2) over P, below and above P* = 4,096")
 def rhm_sizes(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes(SIZES):
         for seed in scale.seeds(3):
-            shared = {**NARROW, "training.steps": steps_of(n), **evaluated(40, 64)}
+            shared = {**NARROW, "training.steps": steps_of(n), **evaluated(evaluations_of(n), FIRST)}
             yield scale.cell(RHM, {"data.n": n, "training.seed": seed}, shared)
 
 
 @grid("rhm-wide", 7, "the same with all 8,192 channels, at three P")
 def rhm_wide(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((1024, 4096, 16384)):
-        shared = {"training.steps": 32_768, "objective.sampler_levels": 250, **evaluated(24, 64, 1024)}
+        shared = {"training.steps": 32_768, "objective.sampler_levels": 250, **evaluated(24, FIRST, 1024)}
         yield scale.cell(RHM, {"data.n": n}, shared)
 
 
@@ -61,7 +79,7 @@ def rhm_deep(scale: Scale) -> Iterator[Cell]:
     for n in scale.sizes((DEEP_SIZE,)):
         for seed in scale.seeds(3):
             for part in (0, 1):
-                shared = {**NARROW, "training.steps": 262_144, **evaluated(50, 64), **kept, **HALF}
+                shared = {**NARROW, "training.steps": 262_144, **evaluated(50, FIRST), **kept, **HALF}
                 yield scale.cell(DEEP, {"data.n": n, "data.part": part, "training.seed": seed}, shared)
 
 

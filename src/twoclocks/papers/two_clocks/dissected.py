@@ -79,9 +79,9 @@ def view_seeds(runs: Records, name: str) -> Seen[Any] | None:
 
 def dissected(records: Records, group: int = GROUP, weights: bool = True) -> Records:
     """The seeds of one setting whose samples, and weights, were kept: copying should have begun, N be large."""
-    kept = records.where(preset=DIT, rule__name="parity", rule__group=group)
-    kept = kept.those(lambda one: bool(one.value("evaluation.keep_samples")))
-    kept = kept.those(lambda one: bool(one.value("evaluation.keep_weights"))) if weights else kept
+    needed = ("evaluation.keep_samples", *(["evaluation.keep_weights"] if weights else []))
+    plain = records.where(preset=DIT, rule__name="parity", rule__group=group)
+    kept = plain.having(lambda one: all(one.value(name) for name in needed))
     by_size = [runs.family(()) for runs in kept.by("data.n").values()]
     return max(by_size, key=lambda runs: (any(map(copies, runs)), runs[0].n), default=Records([]))
 

@@ -190,7 +190,7 @@ def position_gaps(records: Records) -> PositionGaps | None:
     group = shown_group([run_curves(one) for one in plain])
     chosen = sorted(plain.where(rule__group=group), key=lambda one: (one.n != PAPER_N, -one.n, one.seed))
     for one in chosen:
-        info = view_of(one, "positions") if has_weights(one) else None
+        info = view_of(one, "positions") if any(map(has_weights, one.versions)) else None
         if isinstance(info, PositionsInfo):
             gaps = {split: info.of(split) - info.of("train") for _, split in GAPS}
             return PositionGaps(one.n, info.steps, gaps, info.determined, info.first_split())
