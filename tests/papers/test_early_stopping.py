@@ -12,13 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twoclocks.analysis.agreement import Agreement
-from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.cli import main
-from twoclocks.clocks import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.papers.early_stopping import grammar, twins
-from twoclocks.papers.early_stopping.dispute import DiTDispute, GPTDispute, GrammarDispute
+from twoclocks.papers.early_stopping import grammar
 from twoclocks.papers.early_stopping.grammar import Layers, Sizes
 from twoclocks.papers.recipe import Recipe, execute_recipe
 from twoclocks.runs import Run, RunSettings, load_run, preset_names
@@ -116,47 +112,6 @@ def test_layers(tmp_path: Path, layers: tuple[float, ...], memory: float, verdic
     parts = {f"layer_{level}": tau for level, tau in enumerate(layers, start=1)}
     measured = Layers().measure_claim(runs_of(Layers(), tmp_path, lambda settings: (layers[-1], memory, parts)))
     assert measured.verdict == verdict, measured.sentence
-
-
-@pytest.mark.parametrize("recipe", [GrammarDispute(), DiTDispute(), GPTDispute()], ids=lambda one: type(one).__name__)
-@pytest.mark.parametrize(("power", "verdict"), [(-1, "reproduced"), (0, "reproduced"), (-0.5, "not reproduced")])
-def test_dispute(tmp_path: Path, recipe: Recipe, power: float, verdict: str) -> None:
-    middle = {"GrammarDispute": 8_000, "DiTDispute": 18_000, "GPTDispute": 900}[type(recipe).__name__]
-    runs = runs_of(recipe, tmp_path, lambda s: (1.0, middle * (s.training.batch / 128) ** power, {}))
-    measured = recipe.measure_claim(runs)
-    assert measured.verdict == verdict, measured.sentence
-    answer = {-1: "it depends on samples seen", 0: "it depends on steps, whatever the batch", -0.5: "neither on"}[power]
-    assert answer in measured.sentence and "left out" not in measured.sentence  # so all runs have N ≥ batch
-    json.dumps(measured.values, allow_nan=False)
-    runs.popitem()
-    assert recipe.measure_claim(runs).verdict == "unfinished"
-
-
-def twin_info(parting: Onset | None, memory: tuple[float, float]) -> TwinsInfo:
-    clocks = Clocks(Onset(10, 20, "observed"), Onset(*memory, "observed"))
-    steps, one = np.array([10, 100]), np.zeros(2)
-    apart = Agreement(steps, one, one, one, one + 1, None, None, (10, 10), parting)
-    table = np.zeros((2, 2, 2))
-    return TwinsInfo(
-        steps, ("a", "b"), 64, True, True, (clocks, clocks), apart, one, one, 100, table, table, table, chance=0.0
-    )
-
-
-@pytest.mark.parametrize(
-    ("parting", "verdict"),
-    [
-        (Onset(150, 300, "observed"), "reproduced"),
-        (Onset(30, 60, "observed"), "not reproduced"),
-        (Onset(60, math.inf, "right-censored"), "not reproduced"),
-        (None, "unfinished"),
-    ],
-)
-def test_twins(tmp_path: Path, parting: Onset | None, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(twins, "compare_twins", lambda first, second: twin_info(parting, (100, 200)))
-    recipe = twins.ParityTwins()
-    runs = runs_of(recipe, tmp_path, lambda settings: (600.0, 5_000.0, {}))
-    assert recipe.measure_claim(runs).verdict == verdict
-    assert recipe.measure_claim(dict(list(runs.items())[:1])).verdict == "unfinished"
 
 
 class Searching(Recipe):

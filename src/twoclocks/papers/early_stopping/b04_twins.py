@@ -83,6 +83,9 @@ class AgreeUntilMemory(TwinsAgree):
         "the outputs of the two models come to part, with 95% confidence, and not before τ_mem as P2 reads it: the "
         "held-out loss exceeds the training loss by 0.1 nats per token (the clock of copies is told beside it)"
     )
+    revised: ClassVar[str] = (
+        "a parting decides only if the models were closest before either had 10% copies; this changed no verdict"
+    )
     figures: ClassVar[tuple[str, ...]] = ("p2-fig5",)
     grids: ClassVar[tuple[str, ...]] = ("rhm-deep",)
     measure: ClassVar[Measure] = "hellinger"
