@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from twoclocks.papers import early_stopping
 from twoclocks.papers.recipe import RECIPES, Measurement, Recipe, execute_recipe, judge
@@ -53,3 +58,34 @@ def test_registered_recipes_have_claims() -> None:
     assert early_stopping.__doc__
     for name, recipe in RECIPES.items():
         assert recipe.claim and recipe.paper and recipe.criterion, name
+
+
+class Searching(Recipe):
+    """A recipe that searches for a setting before its run begins."""
+
+    claim = paper = criterion = "x"
+    searches = 0
+
+    def settings(self, device: str) -> dict[str, RunSettings]:
+        return {"one": next(iter(TINY.values()))}
+
+    def prepared(self, settings: RunSettings) -> RunSettings:
+        Searching.searches += 1
+        return replace(settings, training=replace(settings.training, learning_rate=0.01 * Searching.searches))
+
+    def measure_claim(self, runs: Mapping[str, Run]) -> Any:
+        (one,) = runs.values()
+        return Measurement("reproduced", f"rate {one.settings.training.learning_rate}", {})
+
+
+TINY: dict[str, RunSettings] = {}
+
+
+def test_what_was_searched_for_is_kept_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = {"training.steps": 4, "evaluation.steps": [0, 2, 4], "evaluation.samples": 256, "model.width": 16}
+    TINY["one"] = load_settings("demo-gpt", {**change, "model.depth": 1, "model.heads": 2})
+    monkeypatch.setitem(RECIPES._members, "searching", Searching)
+    sentences = [
+        execute_recipe("searching", "cpu", tmp_path, tmp_path / "x.json", lambda line: None).sentence for _ in range(2)
+    ]
+    assert sentences == ["rate 0.01", "rate 0.01"]
