@@ -12,16 +12,22 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from twoclocks.papers.recipe import shared_value
 from twoclocks.report.summary import summarise
 from twoclocks.runs import load_run
 from twoclocks.store.files import write_json
 
 PRESETS = ("demo", "demo-gpt")
+
+
+def shared_value(values: Iterable[Any]) -> Any:
+    """The value that all runs share, or None if they differ."""
+    found = list(values)
+    return found[0] if all(value == found[0] for value in found) else None
 
 
 def run_seed(seed: int, work: Path, threads: int) -> list[dict[str, Any]]:

@@ -21,7 +21,6 @@ from twoclocks.clocks.settings import POLICIES
 from twoclocks.integrations.trackers import TRACKERS
 from twoclocks.monitor import CRITERIA, Ratio
 from twoclocks.monitor.decision import MonitorPhase
-from twoclocks.papers.__main__ import RECIPES  # with all recipes registered
 from twoclocks.report.listing import list_rows
 from twoclocks.report.page import write_report
 from twoclocks.rules import RULES
@@ -220,8 +219,6 @@ def test_commands_of_every_page_are_valid(page: Path) -> None:
         match words:
             case ["make", target]:
                 assert target in targets
-            case ["python", "-m", "twoclocks.papers", recipe, *_]:
-                assert recipe in RECIPES.names()
             case ["python", program, *_]:
                 assert (ROOT / program).exists()
             case ["twoclocks", *rest]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from twoclocks.analysis.batches import batch_law, batch_laws
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.core.errors import UserError
 from twoclocks.report.batches import batch_info, draw_batches
 from twoclocks.report.page import render
@@ -113,3 +114,29 @@ def test_the_report_shows_them(tmp_path: Path) -> None:
     axis = draw_batches([info]).axes[0]
     assert [text.get_text() for text in axis.get_legend().get_texts()][-1].startswith("measured: -1.0")
     assert batch_chapter(runs[:1]) is None and "Steps or samples seen?" not in render([], Together())
+
+
+def test_seeds_of_one_batch_are_one_place_of_the_local_power(tmp_path: Path) -> None:
+    runs = [
+        written(tmp_path / f"seed{seed}", batch, 5000 * (1 + 0.03 * seed) * 64 / batch, **{"data.seed": seed})
+        for batch in BATCHES
+        for seed in range(3)
+    ]
+    law = batch_law(runs)
+    assert law.answer == "samples" and [pace.batches for pace in law.paces] == [
+        (16, 32),
+        (32, 64),
+        (64, 128),
+        (128, 256),
+    ]
+    assert all(pace.low < -1 < pace.high for pace in law.paces)
+    assert {batch: len(found) for batch, found in law.as_json()["onsets"].items()} == {str(b): 3 for b in BATCHES}
+
+
+def test_other_clocks_than_the_runs_own_can_be_read(tmp_path: Path) -> None:
+    """Own clocks ask for 70% copies, 2 times later than 10%; the power is the same."""
+    runs = [written(tmp_path, batch, 5000 * 64 / batch, **{"clocks.memory_threshold": 0.7}) for batch in BATCHES]
+    printed = ClockSettings(confidence=0)
+    own, other = batch_law(runs), batch_law(runs, read=lambda run: printed.read(run.series(), 0.0, changes=False))
+    assert other.collapse.batch_power == pytest.approx(own.collapse.batch_power, abs=0.05)
+    assert all(late.lower > early.upper for late, early in zip(own.onsets, other.onsets, strict=True))

@@ -17,13 +17,13 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.core.seeds import numpy_stream
 from twoclocks.papers.early_stopping import b05_productions
 from twoclocks.papers.early_stopping.b03_layers import LayerByLayer, layer_by_layer
-from twoclocks.papers.early_stopping.b04_twins import AgreeUntilMemory
+from twoclocks.papers.early_stopping.b04_twins import AgreeUntilMemory, SamplesAgreeUntilMemory, pair_of, twin_in
 from twoclocks.papers.early_stopping.b05_productions import RulesUniformAndIndependent, effects_of
 from twoclocks.papers.early_stopping.fig05_layers import LayersAndTwins
 from twoclocks.papers.early_stopping.fig14_productions import UseOfRules
 from twoclocks.papers.early_stopping.runs import DEEP, NARROW, RHM
-from twoclocks.papers.records import Record
-from twoclocks.papers.rows import StoredRun
+from twoclocks.papers.records import Record, Records
+from twoclocks.papers.rows import StoredRun, read_rows
 from twoclocks.papers.twins import twins_file
 from twoclocks.rules.rhm import RandomHierarchy
 from twoclocks.rules.usage import nodes_used
@@ -105,16 +105,28 @@ def test_the_figure_of_layers_and_twins(tmp_path: Path) -> None:
     figure.draw(info)
 
 
-@pytest.mark.parametrize(
-    ("parting", "seeds", "verdict"),
-    [(20_000, 3, "reproduced"), (20_000, 1, "seen once"), (1_000, 3, "refuted"), (math.inf, 3, "undecided")],
-)
+def compared(run: StoredRun, measure: str, parting: float, closest: int) -> None:
+    """Store a comparison of a run with its twin, as it is stored after both have ended."""
+    found = {"hellinger": None, "samples": None}
+    found[measure] = {"parting": at(parting).as_json(), "closest": [closest // 2, closest]}  # type: ignore[assignment]
+    twins_file(run.path).write_text(json.dumps(found))
+
+
+TWINS = [
+    (20_000, 3, "reproduced"),
+    (20_000, 1, "seen once"),
+    (1_000, 3, "refuted"),
+    (math.inf, 3, "undecided"),
+]
+
+
+@pytest.mark.parametrize(("parting", "seeds", "verdict"), TWINS)
 def test_twins(tmp_path: Path, parting: float, seeds: int, verdict: str) -> None:
     """The losses part when they differ by 0.1 nats: at (0.05/0.95)^(1/4) = 0.48 of the middle of the rise, 9,600."""
     runs = [deep_run(tmp_path, seed, 20_000) for seed in range(seeds)]
     assert AgreeUntilMemory().judge(records(runs)).verdict == "not run"
     for run in runs:
-        twins_file(run.path).write_text(json.dumps({"hellinger": {"parting": at(parting).as_json()}}))
+        compared(run, "hellinger", parting, closest=800)
     found = AgreeUntilMemory().judge(records(runs))
     assert found.verdict == verdict, found
     # Longer runs of the same training that nobody compared: losses are those of the runs that were compared.
@@ -127,6 +139,60 @@ def test_twins(tmp_path: Path, parting: float, seeds: int, verdict: str) -> None
     for run in runs[1:]:
         twins_file(run.path).unlink()
     assert len(LayersAndTwins().data(both).distances) == 1
+
+
+def parity_run(folder: Path, seed: int, **change: Any) -> StoredRun:
+    """A run whose losses part at step 2,736, and that copies from about step 6,100 on."""
+    steps = log_steps(50, 24_000)
+    copied, valid = rise(steps, 8_000), rise(steps, 600)
+    columns = {
+        "sample_accuracy": np.maximum(valid, copied),
+        "sample_memorization": copied,
+        "valid_new": valid * (1 - copied),
+        "loss_train": 1 - valid / 2,
+        "loss_held_out": 1 - valid / 2 + 0.2 * rise(steps, 3_600, 4),
+    }
+    point = {"rule.group": 2, "data.n": 64, "training.seed": seed, **change}
+    return simulated_run(folder, "p1-dit-nano", point, steps, columns)
+
+
+@pytest.mark.parametrize(("parting", "seeds", "verdict"), [(6_000, 3, "reproduced"), *TWINS[1:]])
+def test_twins_on_parity(tmp_path: Path, parting: float, seeds: int, verdict: str) -> None:
+    """The losses differ by a quarter of 0.2 at (1/3)^(1/4) = 0.76 of the step 3,600, 2,736: before copies come."""
+    runs = [parity_run(tmp_path, seed) for seed in range(seeds)]
+    assert SamplesAgreeUntilMemory().judge(records(runs)).verdict == "not run"
+    for run in runs:
+        compared(run, "samples", parting, closest=700)
+    found = SamplesAgreeUntilMemory().judge(records(runs))
+    assert found.verdict == verdict and "samples part" in found.measured, found
+    assert AgreeUntilMemory().judge(records(runs)).verdict == "not run"
+    other = [parity_run(tmp_path / "other", seed, **{"data.n": 256}) for seed in range(3)]
+    for run in other:
+        compared(run, "samples", parting, closest=700)
+    assert SamplesAgreeUntilMemory().judge(records(other)).verdict == "not run"
+
+
+def test_a_parting_from_a_level_of_copies_decides_nothing(tmp_path: Path) -> None:
+    """Runs may end at more copies than a tenth; twins that are closest only after it were never seen to agree."""
+    runs = [deep_run(tmp_path, seed, 20_000) for seed in range(3)]
+    for closest, verdict in ((9_000, "reproduced"), (15_000, "undecided")):  # copies reach 10% at 11,500
+        for run in runs:
+            compared(run, "hellinger", 60_000, closest)
+        found = AgreeUntilMemory().judge(records(runs))
+        assert found.verdict == verdict and ("closest only" in found.measured) == (verdict == "undecided"), found
+    for run in runs:
+        compared(run, "hellinger", 60_000, closest=9_000)
+    twins = [deep_run(tmp_path, seed, 9_000, **{"data.part": 1}) for seed in range(3)]  # they copy from 5,200 on
+    assert AgreeUntilMemory().judge(records([*runs, *twins])).verdict == "undecided"
+
+
+def test_committed_twins_are_closest_before_either_copies() -> None:
+    """They were compared by τ_mem at 50% copies: the parting is the same for any τ_mem after the closest step."""
+    committed = Records.of(read_rows(Path(__file__).parents[2] / "results" / "campaign"))
+    pairs = [pair_of(one, committed, "hellinger", 0.1) for one in AgreeUntilMemory().first_runs(committed)]
+    found = [pair for pair in pairs if pair is not None]
+    assert len(found) >= 3 and all(len(twin_in(pair.record, committed)) == 1 for pair in found)
+    assert all(pair.reference <= pair.memory.lower for pair in found)
 
 
 def productions_run(folder: Path, seed: int, preferred: float) -> StoredRun:
@@ -192,5 +258,5 @@ def test_few_strings_or_another_step_decide_nothing(tmp_path: Path, monkeypatch:
 
 
 def test_claims_without_runs() -> None:
-    for claim in (LayerByLayer(), AgreeUntilMemory(), RulesUniformAndIndependent()):
+    for claim in (LayerByLayer(), AgreeUntilMemory(), SamplesAgreeUntilMemory(), RulesUniformAndIndependent()):
         assert claim.judge(records([])).verdict == "not run"

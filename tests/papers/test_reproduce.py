@@ -66,6 +66,17 @@ def test_everything_is_drawn_and_judged(smoke: Path, capsys: pytest.CaptureFixtu
         assert (Path(found["page"]).parent / "figures" / f"{one['figure']}.png").stat().st_size > 1000
 
 
+def test_twins_are_compared_by_the_papers_clock_of_copies(smoke: Path) -> None:
+    """Runs on the deep grammar end at 50% copies, which is not their τ_mem."""
+    deep, parity = (
+        json.loads(next((smoke / "smoke" / "rows").glob(f"{name}*.twins.json")).read_text())
+        for name in ("p2-rhm-l5", "p1-dit-nano")
+    )
+    for found in (deep, parity):
+        assert all("copies above chance + 0.1" in clock["definition"] for clock in found["tau_mem"])
+    assert deep["hellinger"] is not None and parity["hellinger"] is None and parity["measure"] == "1 - cosine"
+
+
 def test_finished_runs_are_not_made_again(smoke: Path) -> None:
     place = Reproduction(SMOKE, smoke / "smoke", smoke / "smoke" / "rows")
     wanted = cells_of_entries(entries().values(), SMOKE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -19,15 +18,6 @@ from twoclocks.papers.rows import read_rows
 from twoclocks.papers.scales import GPU, SCALES
 
 assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers runs, claims and figures
-
-# Words of stored results, which are never edited: what today's sentences say in their place.
-OLD_WORDS = {"surely part between": "part with 95% confidence between"}
-
-
-def claim_results() -> dict[str, dict[str, Any]]:
-    """Every stored result that judges a claim, by file name."""
-    results = {path.name: read_result(path.name) for path in sorted((ROOT / "results").glob("*.json"))}
-    return {name: result for name, result in results.items() if "claim" in result}
 
 
 @cache
@@ -80,21 +70,6 @@ def table_4() -> str:
     return as_table([{"network": row.preset, **dict(zip(heads, row.cells[1:], strict=True))} for row in shown])
 
 
-def earlier_results() -> str:
-    """One row per claim of the second paper that was measured before, with another layout of the network."""
-    rows = [
-        {
-            "claim": result["claim"],
-            "the paper says": result["paper"],
-            "measured": in_todays_words(result["measured"]),
-            "verdict": result["verdict"],
-            "where": f"{result['machine']['name']}, [{name}](../results/{name})",
-        }
-        for name, result in claim_results().items()
-    ]
-    return as_table(rows)
-
-
 def sampler() -> str:
     """Invalid samples of an exact network, by preset and by number of levels."""
     result = read_result("sampler.json")
@@ -112,19 +87,9 @@ def spread(one: dict[str, Any]) -> str:
     return f"{one['invalid']:.1%} ({low:.1%} to {high:.1%})"
 
 
-def in_todays_words(text: str) -> str:
-    """A stored sentence with the words that the same sentence would have now."""
-    for old, new in OLD_WORDS.items():
-        text = text.replace(old, new)
-    return text
-
-
 def verdicts() -> str:
     """How many claims have which verdict."""
-    counts = Counter(result["verdict"] for result in claim_results().values())
-    words = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    papers = [f"P{number}: {verdict_counts(of_paper(letter))}." for number, letter in ((1, "A"), (2, "B"))]
-    return f"{' '.join(papers)} Earlier results for P2: {words}."
+    return " ".join(f"P{number}: {verdict_counts(of_paper(letter))}." for number, letter in ((1, "A"), (2, "B")))
 
 
 def demo_seeds() -> str:
@@ -157,7 +122,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "claims of P2": lambda: as_table(claims_table(of_paper("B"))),
     "criteria": lambda: criteria_of("A"),
     "criteria of P2": lambda: criteria_of("B"),
-    "earlier results of P2": earlier_results,
     "demo seeds": demo_seeds,
     "demo time": demo_time,
     "sampler": sampler,

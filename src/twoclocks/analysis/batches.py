@@ -7,15 +7,17 @@ batch does not matter for one hidden layer at a fixed noise level σ. A sweep ov
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from twoclocks.analysis.groups import group_labels, grouped
-from twoclocks.analysis.laws import NAMES, Clock, Point, read_points
+from twoclocks.analysis.laws import NAMES, Clock, chosen_onset, read_points
 from twoclocks.clocks.collapse import Collapse, collapse
 from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UserError
 from twoclocks.runs.load import Run
 
@@ -39,7 +41,7 @@ MEANINGS: dict[Answer, str] = {
 
 @dataclass(frozen=True)
 class Pace:
-    """Bounds of the local power between two neighbouring batch sizes, from the intervals of their onsets."""
+    """Bounds of the local power between two neighbouring batch sizes, from the (median) intervals of their onsets."""
 
     batches: tuple[int, int]
     low: float
@@ -78,13 +80,23 @@ class BatchLaw:
     @property
     def paces(self) -> list[Pace]:
         """Local powers between neighbouring batch sizes with observed onsets; under a power law they are equal."""
-        seen = [pair for pair in zip(self.batches, self.onsets, strict=True) if pair[1].status == "observed"]
+        seen = [
+            (batch, statistics.median(one.lower for one in same), statistics.median(one.upper for one in same))
+            for batch, same in self.by_batch.items()
+            if all(one.status == "observed" and one.lower > 0 for one in same)
+        ]
         found = []
-        for (first, early), (second, late) in pairwise(seen):
+        for (first, *early), (second, *late) in pairwise(seen):
             span = math.log(second / first)
-            low, high = math.log(late.lower / early.upper) / span, math.log(late.upper / early.lower) / span
+            low, high = math.log(late[0] / early[1]) / span, math.log(late[1] / early[0]) / span
             found.append(Pace((first, second), low, high))
         return found
+
+    @property
+    def by_batch(self) -> dict[int, list[Onset]]:
+        """The onsets of all seeds by batch size."""
+        pairs = grouped(zip(self.batches, self.onsets, strict=True), lambda pair: pair[0])
+        return {batch: [one for _, one in same] for batch, same in pairs.items()}
 
     def sentence(self) -> str:
         """The power with its interval, and what it means."""
@@ -102,45 +114,54 @@ class BatchLaw:
             "answer": self.answer,
             "left_out": list(self.left_out),
             **self.collapse.as_json(),
-            "onsets": {str(b): onset.as_json() for b, onset in zip(self.batches, self.onsets, strict=True)},
+            "onsets": {str(batch): [one.as_json() for one in same] for batch, same in self.by_batch.items()},
             "paces": [{"batches": list(one.batches), "power": [one.low, one.high]} for one in self.paces],
         }
 
 
-def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem") -> BatchLaw:
-    """The law of runs that differ in batch, seeds and length only; those that are no fair comparison are left out."""
+def own_clocks(run: Run) -> Clocks:
+    """The clocks of a run by its own settings."""
+    return run.clocks(changes=False)
+
+
+def batch_law(runs: Sequence[Run], clock: Clock = "tau_mem", read: Callable[[Run], Clocks] = own_clocks) -> BatchLaw:
+    """The law of runs that differ in batch, seeds and length only; those that are no fair comparison are left out.
+
+    ``read`` gives the clocks of a run, where others than its own are asked for.
+    """
     points, _ = read_points(runs, clock)
-    settings = [point.run.settings for point in points]
-    kinds = set(group_labels(settings, besides={"training.batch"}))
+    kinds = set(group_labels([point.run.settings for point in points], besides={"training.batch"}))
     if len(kinds) > 1 or len({point.n for point in points}) > 1:
         raise UserError("runs: they differ in more than training.batch; compare those of one kind and size")
-    points = sorted(points, key=lambda point: point.batch)
-    reasons = [unfair(point) for point in points]
-    left_out = [f"batch {point.batch:,} ({why})" for point, why in zip(points, reasons, strict=True) if why]
-    fair = [point for point, why in zip(points, reasons, strict=True) if why is None]
-    batches, onsets = [point.batch for point in fair], [point.onset for point in fair]
+    members = [(point.run, read(point.run)) for point in sorted(points, key=lambda point: point.batch)]
+    reasons = [unfair(run, clocks) for run, clocks in members]
+    left_out = [
+        f"batch {run.settings.training.batch:,} ({why})" for (run, _), why in zip(members, reasons, strict=True) if why
+    ]
+    fair = [(run, clocks) for (run, clocks), why in zip(members, reasons, strict=True) if why is None]
+    batches = [run.settings.training.batch for run, _ in fair]
+    onsets = [chosen_onset(clocks, clock, run) for run, clocks in fair]
     if len(set(batches)) < FEWEST:
         without = f" without {', '.join(dict.fromkeys(left_out))}" if left_out else ""
         fix = f"give at least {FEWEST} with N ≥ batch and the rule learned before τ_mem"
         raise UserError(f"training.batch: {sorted(set(batches))} are too few for a power law{without}; {fix}")
-    found = collapse([point.n for point in fair], batches, onsets)
-    first = fair[0]
-    name = first.run.settings.name
-    return BatchLaw(clock, name, first.n, tuple(batches), tuple(onsets), found, tuple(dict.fromkeys(left_out)))
+    first = fair[0][0].settings
+    found = collapse([first.data.n] * len(fair), batches, onsets)
+    shown = tuple(dict.fromkeys(left_out))
+    return BatchLaw(clock, first.name, first.data.n, tuple(batches), tuple(onsets), found, shown)
 
 
-def unfair(point: Point) -> str | None:
-    """Why a run says nothing about the batch, or None.
+def unfair(run: Run, clocks: Clocks) -> str | None:
+    """Why a run with these clocks says nothing about the batch, or None.
 
     A batch larger than N holds samples several times: a larger one shows the model hardly more. A model that
     copies before it has learned the rule does something else than P1's models; where everything is valid (the rule
     ``free``), there is no rule to learn.
     """
-    if point.n < point.batch:
-        return f"N = {point.n:,} is smaller"
-    if point.run.derived["validity_chance"] >= 1:
+    if run.settings.data.n < run.settings.training.batch:
+        return f"N = {run.settings.data.n:,} is smaller"
+    if run.derived["validity_chance"] >= 1:
         return None
-    clocks = point.run.clocks(changes=False)
     if not clocks.rule.seen:
         return "the rule is not learned"
     return None if clocks.rule.upper <= clocks.memory.lower else "the rule is not learned before τ_mem"

@@ -19,7 +19,6 @@ from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.size_collapse import SizeCollapse, collapse_over_sizes
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UnknownNameError, UserError
-from twoclocks.runs.digest import RunDigest
 from twoclocks.runs.load import Run
 
 Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
@@ -234,12 +233,7 @@ def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:
     status = run.status
     if clock != "tau_rule" and "stopped_at" in status and run.settings.clocks.stop == "caution":
         return "it was stopped because copies rose, which would bias the law"
-    return None if has_evaluations(run) else "it holds no evaluation"
-
-
-def has_evaluations(run: Run) -> bool:
-    """Whether a run was evaluated; a damaged one raises."""
-    return isinstance(run, RunDigest) or any(True for _ in run.directory.metrics())
+    return None if run.is_evaluated else "it holds no evaluation"
 
 
 def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from twoclocks.analysis.agreement import agreement_of, cosines, hellinger, identical
 from twoclocks.analysis.twins_info import TwinsInfo, shared_times
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.core.config import machine_settings
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.rows import is_member
@@ -49,20 +50,25 @@ def compare_twins(
     rows: int = ROWS,
     report: Report = lambda done, total, words: None,
     only_remembered: bool = False,
+    how: ClockSettings | None = None,
 ) -> TwinsInfo:
     """Compare two run directories whose settings differ in data.part or data.seed: when do the models differ?
 
     Samples are those that both runs stored at every evaluation, decoded to symbols; probabilities of tokens come from
     stored weights, on ``rows`` valid strings of neither training set. Measurements of weights are cached in one of the
-    runs; with ``only_remembered`` they are read from there and no weights are loaded.
+    runs; with ``only_remembered`` they are read from there and no weights are loaded. ``how``: settings by which both
+    clocks are read, and when the models part; by default the runs' own.
     """
     check_twins(a.settings, b.settings)
     place = device if device is not None else usable(a.settings.training.device)
     first, second = RunSubject(a, place), RunSubject(b, place)
+    for subject, run in ((first, a), (second, b)):
+        if how is not None and run.is_evaluated:
+            subject.clocks = how.read(run.series(), run.copy_chance)
     keeper = min((a, b), key=lambda run: run.settings.digest())  # the same, whichever is named first
     with threads_restored(), named_memory_errors():
         cache, labels = Cache(keeper.path / DERIVED), (a.label, b.label)
-        return compare_subjects(first, second, rows, cache, report, only_remembered, labels)
+        return compare_subjects(first, second, rows, cache, report, only_remembered, labels, how)
 
 
 def compare_subjects(
@@ -73,12 +79,14 @@ def compare_subjects(
     report: Report = lambda done, total, words: None,
     only_remembered: bool = False,
     labels: tuple[str, str] = ("the first", "the second"),
+    how: ClockSettings | None = None,
 ) -> TwinsInfo:
     """Compare any two subjects, such as oracles in place of models."""
     check_twins(a.settings, b.settings)
     if not 2 <= rows <= MOST_ROWS:
         raise SettingError("rows", rows, f"use at least 2 strings and at most {MOST_ROWS:,}")
     notes: list[str] = []
+    how = how if how is not None else a.settings.clocks
     samples, clocks, settings = sample_measurements(a, b, notes), (a.clocks, b.clocks), a.settings
     steps = np.array(list(samples), dtype=np.int64)
     found = {name: np.stack([one[name] for one in samples.values()]) for name in next(iter(samples.values()))}
@@ -89,7 +97,7 @@ def compare_subjects(
     if measured:
         distance, chance = (np.stack([one[name] for one in measured.values()]) for name in ("distance", "chance"))
         strings, at = distance.shape[1], np.array(list(measured), dtype=np.int64)
-        outputs = agreement_of(at, distance, chance.mean(axis=1), shared, settings.clocks)
+        outputs = agreement_of(at, distance, chance.mean(axis=1), shared, how)
     return TwinsInfo(
         steps=steps,
         labels=labels,
@@ -97,7 +105,7 @@ def compare_subjects(
         same_start=a.settings.training.seed == b.settings.training.seed,
         images=a.encoding.kind == "image",
         clocks=clocks,
-        samples=agreement_of(steps, found["apart"], found["chance"][:, 0], shared, settings.clocks),
+        samples=agreement_of(steps, found["apart"], found["chance"][:, 0], shared, how),
         same=found["same"].mean(axis=1),
         same_chance=found["chance"][:, 1],
         rows=near.shape[3],
@@ -107,7 +115,7 @@ def compare_subjects(
         chance=a.rule.copy_chance(settings.data.n),
         outputs=outputs,
         strings=strings,
-        confidence=settings.clocks.confidence,
+        confidence=how.confidence,
         notes=tuple(notes),
     )
 

@@ -1,4 +1,4 @@
-"""One registry type for everything that can be extended: rules, models, objectives, encodings, recipes.
+"""One registry type for everything that can be extended: rules, models, objectives, encodings, claims.
 
 A component registers itself once, beside its definition; settings, command-line help, documentation tables and
 contract tests iterate the registry. Other packages register through an entry point of the group

@@ -38,6 +38,11 @@ def printed_clocks(
     return settings.read(series, record.run.copy_chance, changes=False)
 
 
+def alike_settings(settings: ClockSettings) -> ClockSettings:
+    """Settings of clocks with P1's threshold of copies: that of a run also says when it ends, which may be later."""
+    return replace(settings, memory_threshold=PRINTED.memory_threshold, above_chance=True)
+
+
 def seen_sizes(sizes: Sequence[int], onsets: Sequence[Onset]) -> list[int]:
     """The N at which an onset was seen between two evaluations, in order."""
     return sorted({n for n, one in zip(sizes, onsets, strict=True) if one.middle is not None})

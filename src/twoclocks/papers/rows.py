@@ -150,6 +150,10 @@ class StoredRun(RunReading):
         return ""
 
     @property
+    def is_evaluated(self) -> bool:
+        return bool(self.lines[0]["evaluations"])
+
+    @property
     def label(self) -> str:
         return str(self.lines[0]["label"])
 

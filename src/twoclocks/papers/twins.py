@@ -9,6 +9,7 @@ from typing import Any
 
 from twoclocks.analysis.twins import compare_twins
 from twoclocks.core.errors import UserError
+from twoclocks.papers.as_printed import alike_settings
 from twoclocks.papers.records import Record
 from twoclocks.papers.rows import StoredRun, file_name
 from twoclocks.runs.load import Run
@@ -29,9 +30,12 @@ def comparison(folder: Path, settings: RunSettings) -> Path:
 
 
 def write_twins(first: Run, second: Run, folder: Path) -> Path:
-    """Compare two finished runs, and write the numbers beside the rows of the first, and into its run directory."""
+    """Compare two finished runs, and write the numbers beside the rows of the first, and into its run directory.
+
+    τ_mem is P1's threshold of copies, whatever the runs end at.
+    """
     path = twins_file(folder / file_name(first.settings))
-    found = compare_twins(first, second).numbers()
+    found = compare_twins(first, second, how=alike_settings(first.settings.clocks)).numbers()
     make_folder(derived_file(first).parent)
     for place in (derived_file(first), path):
         write_json(place, {"commit": first.manifest["commit"], "twin": file_name(second.settings), **found})

@@ -42,6 +42,10 @@ class RunDigest(Run):
         return {**self.digest.manifest, "settings": self.stored_settings}
 
     @property
+    def is_evaluated(self) -> bool:
+        return True
+
+    @property
     def settings(self) -> RunSettings:
         return self.digest.settings
 

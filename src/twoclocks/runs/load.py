@@ -124,6 +124,11 @@ class Run:
         """The model with its width and depth, such as ``DiT 64×3``."""
         return str(self.derived["model"])
 
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether there is an evaluation; a damaged run raises."""
+        return any(True for _ in self.directory.metrics())
+
     def rows(self) -> list[dict[str, float]]:
         """One row per evaluation as it is stored, proportions as counts (``twoclocks.core.counts``)."""
         found = list(self.directory.metrics())

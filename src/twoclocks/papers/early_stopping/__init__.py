@@ -1,4 +1,4 @@
-"""P2, "Bigger isn't always memorizing": one recipe per claim."""
+"""P2, "Bigger isn't always memorizing": one file per figure or claim."""
 
 import sys
 

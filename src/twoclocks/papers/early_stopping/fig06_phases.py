@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from twoclocks.analysis.phases import PhaseDiagram, RunPhases, run_phases
 from twoclocks.clocks.window import Clocks
-from twoclocks.papers.as_printed import PRINTED, stable
+from twoclocks.papers.as_printed import alike_settings, stable
 from twoclocks.papers.early_stopping.grammar_runs import grammar_runs
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.records import Record, Records
@@ -68,6 +67,5 @@ def bars(records: Iterable[Record], label: str) -> list[RunPhases]:
 
 
 def alike_clocks(one: Record) -> Clocks:
-    """The clocks by one threshold of copies for all runs: that of a run also says when it ends, which may be later."""
-    settings = replace(one.run.settings.clocks, memory_threshold=PRINTED.memory_threshold, above_chance=True)
-    return settings.read(one.run.series(), one.run.copy_chance, changes=False)
+    """The clocks by one threshold of copies for all runs."""
+    return alike_settings(one.run.settings.clocks).read(one.run.series(), one.run.copy_chance, changes=False)
