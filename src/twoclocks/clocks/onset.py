@@ -17,6 +17,8 @@ from twoclocks.core.errors import SettingError, UserError
 Status = Literal["observed", "left-censored", "right-censored"]
 Numbers = Sequence[float] | np.ndarray[Any, Any]
 
+WITHOUT_RULE = "no rule is known"  # the definition of a rule clock that cannot be read
+
 
 @dataclass(frozen=True)
 class Onset:
@@ -83,6 +85,8 @@ class Onset:
         return self.interpolated if inside and self.middle is not None else self.middle
 
     def __str__(self) -> str:
+        if self.definition == WITHOUT_RULE:
+            return "no rule"
         if self.status == "right-censored":
             return f"not by {self.lower:,.0f}"
         if self.status == "left-censored":

@@ -45,7 +45,7 @@ class Look:
             step=int(row[columns.step]),
             copied=hits_of(row, columns.copied),
             trials=int(row[TRIALS]),
-            valid=hits_of(row, columns.valid),
+            valid=hits_of(row, columns.valid) if is_stored(row, columns.valid) else None,
             gap=None if train is None or held_out is None else held_out - train,
             gap_error=row.get(columns.gap_error),
         )

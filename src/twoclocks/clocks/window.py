@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.onset import WITHOUT_RULE, Onset
 
 Verdict = Literal["open", "suspected", "empty", "unknown"]
-NO_RULE = Onset(0.0, math.inf, "right-censored", definition="no rule is known")
+NO_RULE = Onset(0.0, math.inf, "right-censored", definition=WITHOUT_RULE)
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,11 @@ class Clocks:
     gap: Onset | None = None  # of held-out loss minus training loss; None if it was not measured
     parts: Mapping[str, Onset] = field(default_factory=dict)  # rows, columns, layers, …: when each kind is learned
     changes: Mapping[str, Onset] = field(default_factory=dict)  # of "rule" and "memory", by change point
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether there is a rule clock: natural data have only the clocks of copies and of the loss gap."""
+        return self.rule.definition != NO_RULE.definition
 
     @property
     def suspected(self) -> float | None:
@@ -58,7 +63,7 @@ class Clocks:
         """
         if self.suspected is not None:
             return "suspected"
-        if self.rule.definition == NO_RULE.definition:
+        if not self.has_rule:
             return "unknown"
         if self.rule.upper <= self.memory.lower and self.learned_before_suspicion:
             return "open"
@@ -86,6 +91,8 @@ class Clocks:
         excursion = "" if self.excursion is None else excursion_words(self.excursion)
         if self.suspected is not None:
             return f"copying suspected since step {self.suspected:,.0f}, unconfirmed{self.window_words()}{excursion}"
+        if not self.has_rule:
+            return f"no rule: gap and copy clocks only{excursion}"
         if self.learned_by_memory:
             return "empty, rule by memory"
         if self.verdict != "open" or self.window is None:

@@ -25,11 +25,9 @@ class NearestDistance(Metric):
         self.neighbours = reference.neighbours
 
     def columns(self) -> list[Column]:
-        names = {
-            self.name: "all samples",
-            self.of_valid: "valid samples",
-            self.of_valid_new: "valid and new samples",
-        }
+        names = {self.name: "all samples"}
+        if self.reference.rule.has_rule:
+            names |= {self.of_valid: "valid samples", self.of_valid_new: "valid and new samples"}
         return [
             Column(
                 name=name,
@@ -41,8 +39,8 @@ class NearestDistance(Metric):
 
     def __call__(self, samples: Samples) -> dict[str, Tensor]:
         nearest = self.neighbours.distance(samples.symbols)
-        return {
-            self.name: mean(nearest),
-            self.of_valid: mean_over(nearest, samples.outcome.valid),
-            self.of_valid_new: mean_over(nearest, samples.new),
-        }
+        found = {self.name: mean(nearest)}
+        if self.reference.rule.has_rule:
+            found[self.of_valid] = mean_over(nearest, samples.outcome.valid)
+            found[self.of_valid_new] = mean_over(nearest, samples.new)
+        return found

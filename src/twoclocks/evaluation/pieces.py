@@ -36,9 +36,12 @@ class PartAccuracy(Metric):
                 chance_cube=chance,
             )
             for kind, chance in self.reference.rule.part_chance().items()
+            if self.reference.rule.has_rule
         ]
 
     def __call__(self, samples: Samples) -> dict[str, Count]:
+        if not self.reference.rule.has_rule:
+            return {}
         return {self.column(kind): proportion(valid) for kind, valid in samples.parts_valid.items()}
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from twoclocks.core.lazy import torch
 from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.settings import EvaluationSettings
@@ -62,7 +63,7 @@ class Reference:
 class Outcome:
     """What became of each sample."""
 
-    valid: Tensor  # bool (n,): obeys the rule, after rounding to symbols
+    valid: Tensor  # bool (n,): obeys the rule, after rounding to symbols; true where there is no rule
     copied: Tensor  # bool (n,): equals a training row
     distance: Tensor  # (n,): to the code book
 
@@ -99,7 +100,9 @@ class Samples:
     @cached_property
     def outcome(self) -> Outcome:
         """Which samples are valid and which are copies."""
-        return Outcome(all_parts_valid(self.parts_valid), self.reference.copies.found(self.symbols), self.distance)
+        copied = self.reference.copies.found(self.symbols)
+        valid = all_parts_valid(self.parts_valid) if self.reference.rule.has_rule else torch.ones_like(copied)
+        return Outcome(valid, copied, self.distance)
 
     @cached_property
     def new(self) -> Tensor:

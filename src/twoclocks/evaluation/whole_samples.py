@@ -10,12 +10,14 @@ from twoclocks.evaluation.samples import Samples
 
 @METRICS.register("sample_accuracy")
 class SampleAccuracy(Metric):
-    """Samples that obey the whole rule."""
+    """Samples that obey the whole rule; there is no column where there is no rule."""
 
     name: ClassVar[str] = "sample_accuracy"
     place: ClassVar[int] = 0
 
     def columns(self) -> list[Column]:
+        if not self.reference.rule.has_rule:
+            return []
         chance = self.reference.rule.chance()
         return [
             Column(
@@ -28,7 +30,7 @@ class SampleAccuracy(Metric):
         ]
 
     def __call__(self, samples: Samples) -> dict[str, Count]:
-        return {self.name: proportion(samples.outcome.valid)}
+        return {self.name: proportion(samples.outcome.valid)} if self.reference.rule.has_rule else {}
 
 
 @METRICS.register("sample_memorization")
@@ -56,13 +58,15 @@ class SampleMemorization(Metric):
 
 @METRICS.register("valid_new")
 class ValidNew(Metric):
-    """Samples that obey the rule and are not in the training set."""
+    """Samples that obey the rule and are not in the training set; no column where there is no rule."""
 
     name: ClassVar[str] = "valid_new"
     place: ClassVar[int] = 2
 
     def columns(self) -> list[Column]:
         rule, n = self.reference.rule, len(self.reference.train)
+        if not rule.has_rule:
+            return []
         return [
             Column(
                 name=self.name,
@@ -74,7 +78,7 @@ class ValidNew(Metric):
         ]
 
     def __call__(self, samples: Samples) -> dict[str, Count]:
-        return {self.name: proportion(samples.new)}
+        return {self.name: proportion(samples.new)} if self.reference.rule.has_rule else {}
 
 
 @METRICS.register("holdout_memorization")

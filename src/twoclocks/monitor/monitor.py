@@ -265,7 +265,9 @@ def validity_of(rule: Any | None, valid: Validity | None) -> Validity | None:
         raise UserError(
             f"valid: {show(valid)} is not a function; give one that returns a true or false value per sample"
         )
-    return valid if rule is None else rule.is_valid
+    if rule is None or not getattr(rule, "has_rule", True):  # of natural data, nothing says which are valid
+        return valid
+    return rule.is_valid  # type: ignore[no-any-return]
 
 
 def validity_name(rule: Any | None, valid: Validity) -> str:

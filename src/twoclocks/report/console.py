@@ -70,8 +70,9 @@ def numbers(progress: Progress) -> str:
 
     words = f"loss {progress.loss:.3f}"
     if progress.metrics is not None:
-        valid, copied = progress.metrics[SampleAccuracy.name], progress.metrics[SampleMemorization.name]
-        words += f"  valid {valid:.1%}  copies {copied:.1%}"
+        shown = {"valid": SampleAccuracy.name, "copies": SampleMemorization.name}  # data without a rule have no "valid"
+        there = {word: progress.metrics[name] for word, name in shown.items() if name in progress.metrics}
+        words += "".join(f"  {word} {value:.1%}" for word, value in there.items())
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     return f"{words}  {minutes}:{seconds:02d} left"
 

@@ -57,8 +57,8 @@ class CurvesInfo:
 
     title: str
     steps: Floats
-    proportions: tuple[Curve, ...]  # valid samples, copies, valid and new samples, …
-    valid_new: Floats
+    proportions: tuple[Curve, ...]  # copies and, where there is a rule, valid samples, valid and new samples, …
+    valid_new: Floats | None  # None where there is no rule
     chances: tuple[Level, ...]
     thresholds: tuple[Level, ...]
     losses: tuple[Curve, ...]
@@ -70,17 +70,20 @@ class CurvesInfo:
         """The proportions at the last evaluation beside what chance gives; empty before the first step."""
         if not len(self.steps):
             return ""
-        valid, copied = (f"{curve.values[-1]:.1%}" for curve in self.proportions[:2])
         chances = [f"{100 * level.value:.2g}%" for level in self.chances]
+        last = [f"{curve.values[-1]:.1%}" for curve in self.proportions]
+        when = f"At step {self.steps[-1]:,.0f}"
+        if self.valid_new is None:
+            return f"{when}, {last[0]} of the samples are copies (by chance: {chances[0]}). The data have no rule."
         return (
-            f"At step {self.steps[-1]:,.0f}, {valid} of the samples are valid (uniform symbols: {chances[0]}) "
-            f"and {copied} are copies (samples of the rule itself: {chances[1]})."
+            f"{when}, {last[0]} of the samples are valid (uniform symbols: {chances[0]}) "
+            f"and {last[1]} are copies (samples of the rule itself: {chances[1]})."
         )
 
     @property
     def new_in_window(self) -> float | None:
         """Mean proportion of valid and new samples over the evaluations inside the window."""
-        if self.clocks.window is None:
+        if self.clocks.window is None or self.valid_new is None:
             return None
         begin, end = self.clocks.window
         inside = (self.steps >= begin) & (self.steps <= end)
@@ -92,29 +95,27 @@ def curves_data(run: Run) -> CurvesInfo:
     run = run.reading()
     every, settings = run.metrics(), run.settings
     columns = {name: values[every["step"] > 0] for name, values in every.items()}  # a log axis has no place for step 0
-    proportions = [
-        Curve("valid (rule accuracy)", "rule", columns[SampleAccuracy.name]),
-        Curve("copies of training samples", "memory", columns[SampleMemorization.name]),
-        Curve("valid and new", "new", columns[ValidNew.name], "--"),
-    ]
+    copies = Curve("copies of training samples", "memory", columns[SampleMemorization.name])
+    proportions, has_rule = [copies], SampleAccuracy.name in columns
+    if has_rule:
+        valid = Curve("valid (rule accuracy)", "rule", columns[SampleAccuracy.name])
+        proportions = [valid, copies, Curve("valid and new", "new", columns[ValidNew.name], "--")]
     loosest = Invalid.column(max(settings.evaluation.quantization))
     if (columns[loosest] > 0).any():
         proportions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
     proportions += part_curves(run, columns)
     proportions += averaged_curves(columns)
-    chance_valid, chance_copy = run.metric(SampleAccuracy.name), run.metric(SampleMemorization.name)
-    chances = (
-        Level(f"validity by chance {chance_valid.chance_cube:.2g}", "rule", chance_valid.chance_cube or 0.0),
-        Level(f"copies by chance {chance_copy.chance_rule:.2g}", "memory", chance_copy.chance_rule or 0.0),
-    )
+    chance_copy = run.metric(SampleMemorization.name).chance_rule or 0.0
+    chances = [Level(f"copies by chance {chance_copy:.2g}", "memory", chance_copy)]
     clocks = run.clocks()
-    thresholds = (
-        Level("rule threshold", "rule", clocks.rule.threshold or 0.0),
-        Level("memory threshold", "memory", clocks.memory.threshold or 0.0),
-    )
+    thresholds = [Level("memory threshold", "memory", clocks.memory.threshold or 0.0)]
+    if has_rule:
+        chance_valid = run.metric(SampleAccuracy.name).chance_cube or 0.0
+        chances.insert(0, Level(f"validity by chance {chance_valid:.2g}", "rule", chance_valid))
+        thresholds.insert(0, Level("rule threshold", "rule", clocks.rule.threshold or 0.0))
     names = {
         LOSS_TRAIN: ("training set", "memory", "-"),
-        LOSS_HELD_OUT: ("valid, unseen", "new", "-"),
+        LOSS_HELD_OUT: ("valid, unseen" if has_rule else "unseen", "new", "-"),
         LOSS_CUBE: ("uniform symbols", "muted", ":"),
     }
     losses = tuple(
@@ -124,9 +125,9 @@ def curves_data(run: Run) -> CurvesInfo:
         f"{run.label}: {run.title}",
         columns["step"],
         tuple(proportions),
-        columns[ValidNew.name],
-        chances,
-        thresholds,
+        columns.get(ValidNew.name),
+        tuple(chances),
+        tuple(thresholds),
         losses,
         clocks,
         milestones_within(settings.rule.milestones(), columns["step"]),
@@ -144,7 +145,7 @@ def milestones_within(expected: Mapping[str, int], steps: Floats) -> tuple[Miles
 
 def part_curves(run: Run, columns: Columns) -> list[Curve]:
     """Curves of valid rows, columns, blocks or layers, where a rule has several kinds of pieces."""
-    kinds = list(run.settings.rule.part_counts())
+    kinds = [kind for kind in run.settings.rule.part_counts() if PartAccuracy.column(kind) in columns]
     if len(kinds) < 2:
         return []
     named = zip(kinds, cycle(PART_DASHES), strict=False)

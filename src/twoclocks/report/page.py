@@ -140,6 +140,9 @@ def verdict_sentence(one: Chapter) -> str:
     if clocks.verdict == "empty":
         late = " Samples became valid later, as copies: that is no rule learned." if clocks.learned_by_memory else ""
         return f"{title}: the window is empty. Copies came (step {clocks.memory}) before the rule was learned.{late}"
+    if not clocks.has_rule:
+        gap = "" if clocks.gap is None else f", losses part {clocks.gap}"
+        return f"{title}: the data have no rule. Copies: {clocks.memory}{gap}.{excursion_sentence(clocks)}"
     order = f"The rule: {clocks.rule}; copies: {clocks.memory}."
     return f"{title}: the window is unknown. {order}{excursion_sentence(clocks)}"
 

@@ -46,7 +46,7 @@ def plain_number(value: float) -> float | int | None:
 
 def named_onsets(clocks: Clocks) -> dict[str, Onset]:
     """Every onset of a run by name; those of pieces only where a rule has several kinds of them."""
-    found = {"τ_rule": clocks.rule, "τ_mem": clocks.memory}
+    found = {"τ_rule": clocks.rule, "τ_mem": clocks.memory} if clocks.has_rule else {"τ_mem": clocks.memory}
     if clocks.gap is not None:
         found["τ_gap"] = clocks.gap
     if len(clocks.parts) > 1:
@@ -91,7 +91,7 @@ def control_rows(run: Run) -> list[dict[str, str]]:
         {
             "run": run.label,
             "model of": one.name,
-            "valid": share(one.validity, one.validity_ci),
+            **({"valid": share(one.validity, one.validity_ci)} if run.settings.rule.has_rule else {}),
             "copies": share(one.copies, one.copies_ci),
         }
         for one in run_controls(run)

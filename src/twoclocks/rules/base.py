@@ -36,6 +36,7 @@ class Rule(Settings):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and figures, the papers' own first
+    has_rule: ClassVar[bool] = True  # False: nothing can be invalid, so runs have no τ_rule and no validity
     is_corpus: ClassVar[bool] = False  # a sample of a larger language: a model that learned it copies none by chance
     uniform_parts: ClassVar[bool] = True  # whether a piece of a valid sample is uniform over its valid contents
 

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 class Free(Rule):
     """Any ``length`` entries over ``alphabet`` symbols.
 
-    Every sample is valid: τ_rule lies at the first evaluation and has no meaning. With length 1 and an encoding that
-    maps every symbol to a point, a sample is the index of a point.
+    Every sample is valid, so there is no τ_rule. With length 1 and an encoding that maps every symbol to a point, a
+    sample is the index of a point.
 
     >>> Free(length=3, alphabet=10).count()
     1000
     """
 
+    has_rule: ClassVar[bool] = False
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 4, "alphabet": 16},)
     length: int = setting(1, "number of entries", at_least=1, at_most=MOST_ENTRIES)
     alphabet: int = setting(help="number of different symbols", at_least=2, at_most=1 << 20)

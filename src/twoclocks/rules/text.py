@@ -1,4 +1,4 @@
-"""Text: the valid strings are pieces of a real text, of a fixed length, over the 27 characters of text8."""
+"""Text: pieces of a real text, of a fixed length, over the 27 characters of text8. A text has no rule."""
 
 from __future__ import annotations
 
@@ -31,9 +31,14 @@ BUILT_IN = "pydoc"  # the language reference that is part of every Python instal
 @RULES.register("text")
 @dataclass(frozen=True, kw_only=True)
 class Text(Rule):
-    """Non-overlapping pieces of a real text over space and a to z; a string is valid if it is one of them."""
+    """Non-overlapping pieces of a real text over space and a to z.
+
+    There is no rule that a new string could obey or break: runs have the clocks of copies and of the loss gap only.
+    ``is_valid`` says whether a string is one of the pieces.
+    """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
+    has_rule: ClassVar[bool] = False
     is_corpus: ClassVar[bool] = True
 
     length: int = setting(256, "characters per string", at_least=1, at_most=1 << 16)

@@ -176,13 +176,13 @@ class Run:
             rows = self.rows()
             if weights != "raw":
                 self.check_weights(weights)
-                rows = [row for row in rows if is_stored(row, columns.valid)]
+                rows = [row for row in rows if is_stored(row, columns.copied)]
             return Series.from_rows(rows, columns)
 
     @property
     def has_averages(self) -> bool:
         """Whether averaged weights were evaluated beside the raw ones (``training.average``)."""
-        column = clock_columns((), "averaged").valid
+        column = clock_columns((), "averaged").copied
         asked = bool(self.stored_settings["training"].get("average"))  # most runs need not be read for this
         return asked and any(is_stored(row, column) for row in self.rows())
 

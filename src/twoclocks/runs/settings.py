@@ -55,7 +55,9 @@ class RunSettings(Settings):
             fix = f"there are {self.data.n} training samples to be distinct; use at most that, or distinct: false"
             raise SettingError("training.batch", self.training.batch, fix)
         check_schedule(self.schedule, self.training.steps, at_least=self.clocks.sustain)
-        chances = self.rule.chance(), self.rule.copy_chance(self.data.n)
+        if self.clocks.stop == "rule" and not self.rule.has_rule:
+            raise SettingError("clocks.stop", "rule", f"{RULES.name_of(self.rule)} has no rule to learn; use memory")
+        chances = self.rule.chance() if self.rule.has_rule else 1.0, self.rule.copy_chance(self.data.n)
         self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)
 
     def check_fit(self) -> None:
@@ -99,7 +101,7 @@ class RunSettings(Settings):
         return {
             "model": self.model.title,
             "copy_chance": self.rule.copy_chance(self.data.n),
-            "validity_chance": self.rule.chance(),
+            "validity_chance": self.rule.chance() if self.rule.has_rule else 1.0,
             "part_kinds": list(self.rule.part_counts()),
         }
 
