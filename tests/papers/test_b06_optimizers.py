@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from papers.simulated import clocks_run, records
+from papers.simulated import clocks_run, records, simulated_run
 from papers.test_b06_kernel import gap_run
 
 from twoclocks.papers.early_stopping.b06_grammar import OptimizersAlike
@@ -18,15 +19,39 @@ from twoclocks.papers.early_stopping.fig15_optimizers import GrammarOptimizers
 from twoclocks.papers.early_stopping.fig16_lazy import LazyLimit
 from twoclocks.papers.early_stopping.fig19_optimizers import KernelOptimizers
 from twoclocks.papers.early_stopping.kernel_runs import kernel_noise, kernel_size
-from twoclocks.papers.early_stopping.optimizer_runs import OPTIMIZERS, kernel_adam, kernel_stable, rhm_optimizers
+from twoclocks.papers.early_stopping.optimizer_runs import (
+    OPTIMIZERS,
+    STABLE_RATES,
+    kernel_adam,
+    kernel_stable,
+    rhm_optimizers,
+)
+from twoclocks.papers.early_stopping.runs import WIDTH
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.scales import GPU, Scale
 from twoclocks.sweeps.grid import Cell
 
 Cells = Callable[[Scale], Iterable[Cell]]
+RATES = {"sgd": {128: 300.0, 512: 300.0, 2048: 300.0}, "adam": {128: 8.0, 512: 4.0, 2048: 2.0}}
+CHOSEN: dict[str, dict[str, Any]] = {
+    "Adam": {"training.optimizer": "adam", "training.learning_rate": 0.5},
+    "SGD": {"training.optimizer": "sgd", "training.momentum": 0.0, "training.learning_rate": 900.0},
+    "SGD, momentum 0.9": {"training.optimizer": "sgd", "training.momentum": 0.9, "training.learning_rate": 90.0},
+}
 SMALL: tuple[Cells, ...] = (kernel_size, kernel_adam)
 LARGEST: tuple[Cells, ...] = (kernel_stable,)
+
+
+@pytest.fixture(autouse=True)
+def searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates as if they had been searched for."""
+    for optimizer, rates in RATES.items():
+        monkeypatch.setitem(STABLE_RATES, optimizer, rates)
+    for name in [*OPTIMIZERS]:
+        monkeypatch.delitem(OPTIMIZERS, name)
+    for name, chosen in CHOSEN.items():
+        monkeypatch.setitem(OPTIMIZERS, name, chosen)
 
 
 def lazy_runs(folder: Path, grids: tuple[Cells, ...], adam: float) -> list[StoredRun]:
@@ -64,7 +89,8 @@ def grammar_runs(folder: Path, tau: dict[str, float], **more: Any) -> list[Store
     for cell in rhm_optimizers(GPU):
         name = next(name for name, chosen in OPTIMIZERS.items() if chosen.items() <= cell.point.items())
         memory = tau[name] * math.exp(0.03 * rng.normal())
-        found.append(clocks_run(folder, cell.settings.name, cell.point, math.inf, memory, 262_144, **more))
+        point = {"model.width": WIDTH, **cell.point}
+        found.append(clocks_run(folder, cell.settings.name, point, math.inf, memory, 262_144, **more))
     return found
 
 
@@ -90,6 +116,9 @@ def test_a_rate_that_diverges_was_not_stable(tmp_path: Path) -> None:
     lost = grammar_runs(tmp_path / "lost", tau, status="diverged")[:1]
     found = OptimizersAlike().judge(records([*lost, *runs[1:]]))
     assert found.verdict == "undecided" and "1 runs diverged" in found.measured
+    slow = grammar_runs(tmp_path / "slow", {**tau, "SGD": 200_000})
+    assert OptimizersAlike().judge(records(slow)).verdict == "refuted"
+    assert OptimizersAlike().judge(records([*lost, *slow[1:]])).verdict == "undecided"
     assert OptimizersAlike().judge(records(runs[:6])).verdict == "not run"
 
 
@@ -111,3 +140,54 @@ def test_figures_say_what_the_claims_say(tmp_path: Path) -> None:
     for figure in (optimizers, limit, grammar):
         with pytest.raises(MissingRunsError):
             figure.data(records([]))  # type: ignore[attr-defined]
+
+
+def test_other_sizes_widths_and_rates_do_not_enter(tmp_path: Path) -> None:
+    runs = grammar_runs(tmp_path, dict.fromkeys(OPTIMIZERS, 40_000.0))
+    others: tuple[dict[str, Any], ...] = ({"data.n": 256}, {"model.width": 64}, {"training.learning_rate": 7.0})
+    for k, change in enumerate(others):
+        for cell in rhm_optimizers(GPU):
+            point = {"model.width": WIDTH, **cell.point, **change}
+            runs.append(clocks_run(tmp_path / str(k), cell.settings.name, point, math.inf, 2_000, 262_144))
+    lost = {"model.width": WIDTH, **next(iter(rhm_optimizers(GPU))).point, "training.learning_rate": 9.0}
+    runs.append(clocks_run(tmp_path, "p2-rhm-optimizers-authors", lost, math.inf, 2_000, 262_144, status="diverged"))
+    found = OptimizersAlike().judge(records(runs))
+    assert found.verdict == "reproduced" and found.seeds == 3, found
+
+
+def test_a_loss_that_explodes_first_is_no_onset(tmp_path: Path) -> None:
+    """At too large a rate the losses jump up and apart at once; what parts there is no memory."""
+    runs = lazy_runs(tmp_path, LARGEST, 1.0)
+    assert SamePowerAtLargestRates().judge(records(runs)).verdict == "reproduced"
+    cell = next(cell for cell in kernel_stable(GPU) if cell.settings.training.optimizer == "adam")
+    steps = [1, 2, 4, 8, 16, 32, 64]
+    ones = np.ones(len(steps))
+    columns = {
+        **{"sample_accuracy": ones, "sample_memorization": 0 * ones, "valid_new": ones},
+        **{"loss_train": [1195, 276, 40, 5, 2, 1, 0.9], "loss_held_out": [994, 480, 60, 9, 5, 3, 2]},
+    }
+    other = {**cell.point, "training.seed": 7, "data.seed": 7}
+    runs.append(simulated_run(tmp_path, cell.settings.name, other, steps, columns))  # type: ignore[arg-type]
+    found = SamePowerAtLargestRates().judge(records(runs))
+    assert found.verdict == "undecided" and "1 runs exploded" in found.measured, found
+
+
+def test_the_same_power_must_be_a_linear_one(tmp_path: Path) -> None:
+    """P2 says that both scale linearly; two equal square roots are not that."""
+    rng, runs = np.random.default_rng(4), []
+    for cell in (cell for make in SMALL for cell in make(GPU)):
+        tau = 4000 * (cell.point["data.n"] / 512) ** 0.5 * math.exp(0.03 * rng.normal())
+        runs.append(gap_run(tmp_path, cell.settings.name, cell.point, tau))
+    assert SamePowerAtSmallRates().judge(records(runs)).verdict == "refuted"
+
+
+def test_rates_are_those_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the search has been run and committed, the grids use its rates."""
+    monkeypatch.undo()
+    path = Path(__file__).parents[2] / "results" / "stable_rates.json"
+    searched = json.loads(path.read_text())["searches"] if path.is_file() else {}
+    rates = {name: one["largest"] for name, one in searched.items()}
+    kernel = {f"kernel-{name}-p{n}": rate for name, found in STABLE_RATES.items() for n, rate in found.items()}
+    names = {"Adam": "grammar-adam", "SGD": "grammar-sgd-0", "SGD, momentum 0.9": "grammar-sgd-0.9"}
+    grammar = {names[name]: chosen["training.learning_rate"] for name, chosen in OPTIMIZERS.items()}
+    assert {**kernel, **grammar} == pytest.approx(rates)

@@ -105,10 +105,18 @@ def test_the_figure_of_layers_and_twins(tmp_path: Path) -> None:
     figure.draw(info)
 
 
-def compared(run: StoredRun, measure: str, parting: float, closest: int) -> None:
-    """Store a comparison of a run with its twin, as it is stored after both have ended."""
-    found = {"hellinger": None, "samples": None}
-    found[measure] = {"parting": at(parting).as_json(), "closest": [closest // 2, closest]}  # type: ignore[assignment]
+def compared(run: StoredRun, measure: str, parting: float | None, closest: int, nearness: float = 0.8) -> None:
+    """Store a comparison of a run with its twin, as it is stored after both have ended.
+
+    ``nearness``: 1 where both models are the same, 0 where they agree as by chance.
+    """
+    chance = 0.46 if measure == "hellinger" else 0.99  # a distance of outputs, or 1 − cosine of samples
+    mean = chance * (1 - nearness)
+    distances = {
+        **{"steps": [closest // 2, closest, 4 * closest], "mean": [mean, mean, chance], "chance": [chance] * 3},
+        **{"closest": [closest // 2, closest], "parting": None if parting is None else at(parting).as_json()},
+    }
+    found: dict[str, Any] = {"hellinger": None, "samples": None, measure: distances}
     twins_file(run.path).write_text(json.dumps(found))
 
 
@@ -164,12 +172,35 @@ def test_twins_on_parity(tmp_path: Path, parting: float, seeds: int, verdict: st
     for run in runs:
         compared(run, "samples", parting, closest=700)
     found = SamplesAgreeUntilMemory().judge(records(runs))
-    assert found.verdict == verdict and "samples part" in found.measured, found
+    assert found.verdict == verdict and "samples agree to 80%" in found.measured, found
     assert AgreeUntilMemory().judge(records(runs)).verdict == "not run"
     other = [parity_run(tmp_path / "other", seed, **{"data.n": 256}) for seed in range(3)]
     for run in other:
         compared(run, "samples", parting, closest=700)
     assert SamplesAgreeUntilMemory().judge(records(other)).verdict == "not run"
+
+
+@pytest.mark.parametrize(("measure", "make"), [("hellinger", "deep"), ("samples", "parity")])
+def test_models_that_never_agreed_refute(tmp_path: Path, measure: str, make: str) -> None:
+    """P2 says that the models agree until τ_mem, not only that they part after it."""
+    claim = AgreeUntilMemory() if make == "deep" else SamplesAgreeUntilMemory()
+    runs = [deep_run(tmp_path, seed, 20_000) if make == "deep" else parity_run(tmp_path, seed) for seed in range(3)]
+    for run in runs:
+        compared(run, measure, 20_000 if make == "deep" else 6_000, closest=700, nearness=0.05)
+    assert claim.judge(records(runs)).verdict == "refuted"
+    for run in runs:
+        compared(run, measure, None, closest=700)  # nobody can say when they part
+    assert claim.judge(records(runs)).verdict == "undecided"
+
+
+def test_the_losses_of_both_twins_count(tmp_path: Path) -> None:
+    """The first run's losses part at 9,600, the twin's at 57,600, and the outputs in between."""
+    runs = [deep_run(tmp_path, seed, 20_000) for seed in range(3)]
+    twins = [deep_run(tmp_path, seed, 120_000, last=4 * LAST, **{"data.part": 1}) for seed in range(3)]
+    for run in runs:
+        compared(run, "hellinger", 20_000, closest=800)
+    assert AgreeUntilMemory().judge(records(runs)).verdict == "reproduced"
+    assert AgreeUntilMemory().judge(records([*runs, *twins])).verdict == "undecided"
 
 
 def test_a_parting_from_a_level_of_copies_decides_nothing(tmp_path: Path) -> None:

@@ -68,14 +68,15 @@ class BatchLaw:
     def answer(self) -> Answer:
         """Which quantity sets τ: samples seen, steps·batch/N (power −1), or steps (power 0).
 
-        undecided: the interval contains −1 or 0, but also much else.
+        undecided: the interval reaches into −1 ± 0.25 or ±0.25, but also out of it. neither: it lies outside of both.
         """
         low, high = self.collapse.batch_power_ci
         if low >= -1 - AROUND and high <= -1 + AROUND:
             return "samples"
         if low >= -AROUND and high <= AROUND:
             return "steps"
-        return "undecided" if low <= -1 <= high or low <= 0 <= high else "neither"
+        reaches = [high >= centre - AROUND and low <= centre + AROUND for centre in (-1.0, 0.0)]
+        return "undecided" if any(reaches) else "neither"
 
     @property
     def paces(self) -> list[Pace]:

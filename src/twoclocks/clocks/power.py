@@ -79,6 +79,32 @@ def fit_power(values: Sequence[float], onsets: Sequence[Onset]) -> Power:
     )
 
 
+def end_powers(values: Sequence[float], onsets: Sequence[Onset]) -> tuple[float, float] | None:
+    """The local powers at the smallest and at the largest value, where they differ with 95% confidence; else None.
+
+    A parabola is fitted to ln τ over ln x; None also where there are too few values for one.
+
+    >>> sizes = [128, 256, 512, 1024]
+    >>> bent = [Onset(0.98 * t, 1.02 * t, "observed") for t in (100, 140, 280, 800)]
+    >>> [round(power, 1) for power in end_powers(sizes, bent)]
+    [0.2, 1.8]
+    >>> end_powers(sizes, [Onset(0.98 * s, 1.02 * s, "observed") for s in sizes]) is None
+    True
+    """
+    if len(set(values)) <= VALUES:
+        return None
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    centre = float(logs.mean())
+    x = logs - centre
+    regression = Regression(np.column_stack([np.ones_like(x), x, x**2]), *log_intervals(onsets))
+    best = regression.fit()
+    low, high = regression.interval(2, best)
+    if low <= 0 <= high:
+        return None
+    slope, bend = (float(value) for value in best[1][1:3])
+    return slope + 2 * bend * float(x.min()), slope + 2 * bend * float(x.max())
+
+
 def power_difference(
     first: tuple[Sequence[float], Sequence[Onset]], second: tuple[Sequence[float], Sequence[Onset]]
 ) -> Power:

@@ -63,5 +63,8 @@ def diverged(record: Record) -> bool:
 
 
 def stable(records: Records) -> Records:
-    """Those that did not diverge: what happens on the way to no model at all is no clock of a model."""
-    return records.those(lambda one: not diverged(one))
+    """Those that did not diverge: what happens on the way to no model at all is no clock of a model.
+
+    Of a training whose longest run diverged, the longest run before that is taken.
+    """
+    return records.having(lambda one: not diverged(one))

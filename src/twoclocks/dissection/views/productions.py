@@ -93,7 +93,7 @@ class ProductionsInfo(Info):
     truth: Truth
     usage: Floats  # (steps, productions): mean number of uses per string
     fits: tuple[Fit, ...]  # one per step
-    early: int  # index of the last evaluation before τ_mem, or of the last one
+    early: int  # index of the evaluation that is shown: the last before τ_mem, the last one, or a chosen one
     deviations: Floats  # (productions, productions): of covariances there, in units of sampling noise
 
     @property
@@ -172,9 +172,13 @@ class Productions(View):
     """Whether valid strings of a grammar use its productions as often, and as independently, as true samples do."""
 
     reads: ClassVar[Reads] = "samples"
+    interprets: ClassVar[tuple[str, ...]] = ("step",)
     only_new: bool = setting(False, "count only valid strings that are not copies of training samples")
     sets: int = setting(
         200, "sets of true samples from which the noise of covariances is estimated", at_least=200, at_most=10**5
+    )
+    step: int | None = setting(
+        None, "show the evaluation nearest to this step; none: the last before τ_mem", at_least=0
     )
 
     def refusal(self, settings: RunSettings) -> str | None:
@@ -200,7 +204,8 @@ class Productions(View):
             usage_counts(rule, torch.from_numpy(used[counted]))
             for used, counted in zip(measurements["used"], measurements["counted"], strict=True)
         ]
-        at = early_stop(np.array(steps), subject.clocks)
+        places = np.array(steps)
+        at = early_stop(places, subject.clocks) if self.step is None else int(np.abs(places - self.step).argmin())
         enough = len(counts[at]) >= FEWEST
         return ProductionsInfo(
             steps=np.array(steps, dtype=np.int64),

@@ -12,7 +12,7 @@ from twoclocks.dissection.views.productions import ProductionsInfo
 from twoclocks.papers.as_printed import stable
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, agreed, all_of, not_run, verdict_of
 from twoclocks.papers.early_stopping.grammar_runs import VARIED
-from twoclocks.papers.early_stopping.runs import RHM
+from twoclocks.papers.early_stopping.runs import RHM, WIDTH
 from twoclocks.papers.records import Record, Records
 from twoclocks.papers.views import view_of
 
@@ -82,7 +82,8 @@ class RulesUniformAndIndependent(Claim):
 
 def production_runs(records: Records) -> Records:
     """The runs with as many strings as P2's."""
-    return stable(records.baseline(RHM, VARIED, data__n=records.scale.sizes((SIZE,))))
+    width = records.scale.width or WIDTH
+    return stable(records.baseline(RHM, VARIED, data__n=records.scale.sizes((SIZE,)), model__width=width))
 
 
 def effects_of(record: Record, step: float | None = None) -> Effects | None:

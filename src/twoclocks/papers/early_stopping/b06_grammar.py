@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from twoclocks.papers.as_printed import diverged, stable
-from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, all_of, not_run
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
 from twoclocks.papers.early_stopping.grammar_runs import VARIED, GrammarRun
-from twoclocks.papers.early_stopping.optimizer_runs import GRAMMAR, OPTIMIZER, OPTIMIZERS
+from twoclocks.papers.early_stopping.optimizer_runs import GRAMMAR, OPTIMIZER, OPTIMIZERS, STRINGS
+from twoclocks.papers.early_stopping.runs import WIDTH
 from twoclocks.papers.intervals import Interval, interval_of, is_within, median_of
 from twoclocks.papers.records import Records
 from twoclocks.papers.seeds import Seeds, fewest
@@ -30,30 +31,39 @@ class OptimizersAlike(Claim):
     grids: ClassVar[tuple[str, ...]] = ("rhm-optimizers",)
 
     def judge(self, records: Records) -> Judgement:
+        if not OPTIMIZERS:
+            return not_run("the largest stable rates have not been searched for (studies/stable_rates.py)")
         found = optimizer_runs(records)
         if len(found) < len(OPTIMIZERS):
             missing = ", ".join(name for name in OPTIMIZERS if name not in found)
             return not_run(f"the grammar (24, 12, 3, 3) with 2,048 strings: {missing}")
         memory = {name: median_of([interval_of(one.memory) for one in runs]) for name, runs in found.items()}
         ratios = {name: one / memory["Adam"] for name, one in memory.items() if name != "Adam"}
-        lost = sum(diverged(one) for one in records.baseline(GRAMMAR, (*VARIED, *OPTIMIZER)))
-        answers: list[Answer] = [is_within(ratio, 1 / ALIKE, ALIKE) for ratio in ratios.values()]
+        lost = sum(diverged(one) for runs in runs_at_rates(records).values() for one in runs)
+        answer = all_of([is_within(ratio, 1 / ALIKE, ALIKE) for ratio in ratios.values()])
         words = [f"{name}: τ_mem {one}" for name, one in memory.items()]
         words += [f"{name} / Adam {ratio.times()}" for name, ratio in ratios.items()]
         if lost:
-            answers, words = [*answers, "undecided"], [*words, f"{lost} runs diverged"]
+            answer, words = "undecided", [*words, f"{lost} runs diverged"]
         values: dict[str, Any] = {"tau_mem": plain(memory), "ratios": plain(ratios), "diverged": lost}
-        return Judgement.of(all_of(answers), "; ".join(words), seeds_of(found), values)
+        return Judgement.of(answer, "; ".join(words), seeds_of(found), values)
 
 
 def optimizer_runs(records: Records) -> dict[str, list[GrammarRun]]:
     """The runs of every optimizer that has some, at its rate; none that diverged."""
-    same = stable(records.baseline(GRAMMAR, (*VARIED, *OPTIMIZER)))
-    chosen = {
+    chosen = {name: stable(runs) for name, runs in runs_at_rates(records).items()}
+    return {name: [GrammarRun(one) for one in runs] for name, runs in chosen.items() if len(runs)}
+
+
+def runs_at_rates(records: Records) -> dict[str, Records]:
+    """The runs of every optimizer at its rate, with as many strings and channels as planned."""
+    scale = records.scale
+    size: dict[str, Any] = {"data__n": scale.copied_sizes((STRINGS,)), "model__width": scale.width or WIDTH}
+    same = records.baseline(GRAMMAR, (*VARIED, *OPTIMIZER), **size)
+    return {
         name: same.where(**{key.replace(".", "__"): value for key, value in settings.items()})
         for name, settings in OPTIMIZERS.items()
     }
-    return {name: [GrammarRun(one) for one in runs] for name, runs in chosen.items() if len(runs)}
 
 
 def seeds_of(found: dict[str, list[GrammarRun]]) -> Seeds:

@@ -6,10 +6,15 @@ from typing import Any, ClassVar
 
 from twoclocks.clocks.power import Power, power_difference
 from twoclocks.core.errors import UserError
-from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run
-from twoclocks.papers.early_stopping.b06_kernel import NARROW, values_of
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
+from twoclocks.papers.early_stopping.b06_kernel import NARROW, exponent_answer, values_of
 from twoclocks.papers.early_stopping.kernel_runs import AxisRuns
-from twoclocks.papers.early_stopping.optimizer_runs import small_rate_runs, stable_rate_runs
+from twoclocks.papers.early_stopping.optimizer_runs import (
+    STABLE_RATES,
+    exploded_runs,
+    small_rate_runs,
+    stable_rate_runs,
+)
 from twoclocks.papers.intervals import Interval, is_exponent
 from twoclocks.papers.records import Records
 from twoclocks.papers.seeds import fewest
@@ -29,6 +34,10 @@ class SamePower(Claim):
         """The runs of one optimizer."""
         raise NotImplementedError
 
+    def exploded(self, records: Records) -> int:
+        """How many runs had a rate that was too large after all."""
+        return 0
+
     def judge(self, records: Records) -> Judgement:
         plain, adam = common_sizes(self.runs(records, "sgd"), self.runs(records, "adam"))
         difference = difference_of(plain, adam)
@@ -40,13 +49,18 @@ class SamePower(Claim):
         words = f"{words} beside SGD's: τ ∝ P^{adam.power()} and P^{plain.power()}, {rates_in_words(plain, adam)}"
         values: dict[str, Any] = {"difference": difference.as_json(), "sgd": values_of(plain), "adam": values_of(adam)}
         answer = is_exponent(Interval(*difference.interval), 0.0, NARROW)
+        if answer == "yes":  # the same law, and a linear one
+            answer = all_of([answer, exponent_answer(plain, 1.0)])
+        if lost := self.exploded(records):
+            answer, words = "undecided", f"{words}; {lost} runs exploded"
         return Judgement.of(answer, words, fewest((plain.seeds, adam.seeds)), values)
 
 
 def criterion_of(rates: str) -> str:
     return (
         f"{rates}, over the P that both have: the 95% interval of the difference between Adam's and SGD's powers of P "
-        "is narrower than ±0.15 and holds 0, or lies within ±0.15; refuted where it lies outside"
+        "is narrower than ±0.15 and holds 0, or lies within ±0.15, and SGD's is 1 as in B6-size; refuted where the "
+        "difference lies outside; undecided where a run explodes"
     )
 
 
@@ -74,6 +88,9 @@ class SamePowerAtLargestRates(SamePower):
 
     def runs(self, records: Records, optimizer: str) -> AxisRuns:
         return stable_rate_runs(records, optimizer)
+
+    def exploded(self, records: Records) -> int:
+        return sum(exploded_runs(records, optimizer, rates) for optimizer, rates in STABLE_RATES.items())
 
 
 def common_sizes(first: AxisRuns, second: AxisRuns) -> tuple[AxisRuns, AxisRuns]:

@@ -76,10 +76,13 @@ class BatchSweep:
         except UserError as error:
             return str(error)
 
+    def fair(self, runs: Records) -> Records:
+        """Those that learned the rule before τ_mem."""
+        return runs.those(lambda one: unfair(one.run, self.clocks(one.run)) is None)
+
     def seeds(self, runs: Records) -> Seeds:
         """The seeds that every batch of a fair comparison has."""
-        fair = runs.those(lambda one: unfair(one.run, self.clocks(one.run)) is None)
-        return fewest(same.seeds for same in fair.by("training.batch").values())
+        return fewest(same.seeds for same in self.fair(runs).by("training.batch").values())
 
 
 # Twice the P* = 512 strings that the deepest rules need; P2's own grammars copy before they are learned at this P.

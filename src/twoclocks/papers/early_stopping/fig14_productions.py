@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from twoclocks.dissection.views.productions import ProductionsInfo
 from twoclocks.papers.drawing import styled
-from twoclocks.papers.early_stopping.b05_productions import Effects, effects_of, production_runs
+from twoclocks.papers.early_stopping.b05_productions import STEP, Effects, effects_of, production_runs
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
-from twoclocks.papers.records import Records
+from twoclocks.papers.records import Record, Records
 from twoclocks.papers.views import view_of
 from twoclocks.report.drawings.productions import ProductionsDrawing
 
@@ -36,11 +36,10 @@ class UseOfRules(PaperFigure[UseInfo]):
     grids: ClassVar[tuple[str, ...]] = ("rhm-productions",)
 
     def data(self, records: Records) -> UseInfo:
-        found = {one: info for one in production_runs(records) if (info := view_of(one, "productions")) is not None}
+        found = {one: info for one in production_runs(records) if (info := shown_of(one)) is not None}
         if not found:
             raise MissingRunsError("runs: there is none with its production rules counted; make the runs first")
         shown = next(iter(found.values()))
-        assert isinstance(shown, ProductionsInfo)
         effects = {one.seed_words: effect for one in found if (effect := effects_of(one)) is not None}
         return UseInfo(shown, effects)
 
@@ -56,3 +55,9 @@ class UseOfRules(PaperFigure[UseInfo]):
             "in sampling noises. " + (f"{said}. " if said else "Too few valid strings to test. ") + "P2 reads: all "
             "rules are used uniformly, up to sampling noise, and independently."
         )
+
+
+def shown_of(record: Record) -> ProductionsInfo | None:
+    """The productions of a run, shown at P2's step."""
+    found = view_of(record, "productions", step=STEP)
+    return found if isinstance(found, ProductionsInfo) else None

@@ -27,6 +27,7 @@ class CopiesInfo:
     """The data of the figure: steps and copies of every run, by optimizer."""
 
     curves: dict[str, tuple[tuple[Floats, Floats], ...]]
+    n: int
     words: str
     seeds: str
 
@@ -55,7 +56,7 @@ class GrammarOptimizers(PaperFigure[CopiesInfo]):
             for name, runs in found.items()
         }
         words = "; ".join(f"{name}, rate {rates[name]:.3g}: τ_mem {onset}" for name, onset in onsets.items())
-        return CopiesInfo(curves, words, seeds_of(found).words or "1")
+        return CopiesInfo(curves, next(iter(found.values()))[0].n, words, seeds_of(found).words or "1")
 
     def draw(self, info: CopiesInfo) -> Figure:
         with new_figure(5.4, 3.4) as figure:
@@ -71,6 +72,6 @@ class GrammarOptimizers(PaperFigure[CopiesInfo]):
 
     def caption(self, info: CopiesInfo) -> str:
         return (
-            "Fraction of copies over training, D3PM on 2,048 strings of the grammar (24, 12, 3, 3), one line per seed "
-            f"(seeds: {info.seeds}). {info.words}. P2 reads: the curves nearly coincide."
+            f"Fraction of copies over training, D3PM on {info.n:,} strings of the grammar (24, 12, 3, 3), one line per "
+            f"seed (seeds: {info.seeds}). {info.words}. P2 reads: the curves nearly coincide."
         )

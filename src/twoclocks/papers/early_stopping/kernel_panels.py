@@ -54,6 +54,7 @@ class KernelInfo:
     """The data of a figure."""
 
     columns: tuple[AxisPanel, ...]
+    width: int  # of the hidden layer
 
 
 class KernelFigure(PaperFigure[KernelInfo]):
@@ -66,7 +67,8 @@ class KernelFigure(PaperFigure[KernelInfo]):
         columns = [axis_panel(LIMITS[preset], runs, claimed) for preset, claimed, runs in found if runs.records]
         if not columns:
             raise MissingRunsError("runs: there is none of one hidden layer; make the runs first")
-        return KernelInfo(tuple(columns))
+        first = next(runs.records[0] for _, _, runs in found if runs.records)
+        return KernelInfo(tuple(columns), first.value("model.width"))
 
     def draw(self, info: KernelInfo) -> Figure:
         with new_figure(4.8 * len(info.columns), 6.2) as figure:
@@ -79,9 +81,9 @@ class KernelFigure(PaperFigure[KernelInfo]):
     def caption(self, info: KernelInfo) -> str:
         said = "; ".join(f"{one.limit}, over {AXES[one.axis]}: {one.words}" for one in info.columns)
         return (
-            "One hidden layer of 8,192 ReLU units learns the score of Gaussian points in 64 dimensions at one noise "
-            f"level. Above: training loss (line) and held-out loss (dotted) of one seed. Below: the step at which they "
-            f"differ by {THRESHOLD}, with all seeds; dashes: fit, grey: P2's power. {said}."
+            f"One hidden layer of {info.width:,} ReLU units learns the score of Gaussian points in 64 dimensions at "
+            "one noise level. Above: training loss (line) and held-out loss (dotted) of one seed. Below: the step at "
+            f"which they differ by {THRESHOLD}, with all seeds; dashes: fit, grey: P2's power. {said}."
         )
 
 

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from statistics import median
 from typing import Any, Literal
 
 from twoclocks.clocks.onset import Onset
@@ -98,6 +100,24 @@ class AxisRuns:
         """τ_gap as a power of the setting; None if the onsets do not identify it."""
         return power_or_none(self.places, self.onsets(threshold))
 
+    def missing(self, scale: Scale) -> list[float]:
+        """The planned values that no run has."""
+        there = set(self.places)
+        return [value for value in planned(self.axis, scale) if not any(math.isclose(value, one) for one in there)]
+
+    def local_powers(self) -> str:
+        """The power between neighbouring values, from their median onsets, such as ``0.77, 1.04, 1.16``."""
+        by_place: dict[float, list[Onset]] = {}
+        for place, one in zip(self.places, self.onsets(), strict=True):
+            by_place.setdefault(place, []).append(one)
+        middles = {
+            place: median(one.estimate for one in same if one.estimate is not None)
+            for place, same in by_place.items()
+            if any(one.estimate is not None for one in same)
+        }
+        steps = [math.log(middles[b] / middles[a]) / math.log(b / a) for a, b in pairwise(sorted(middles))]
+        return ", ".join(f"{step:.2f}" for step in steps)
+
     @property
     def seeds(self) -> Seeds:
         """The seeds that every value has."""
@@ -105,6 +125,16 @@ class AxisRuns:
         for place, one in zip(self.places, self.records, strict=True):
             by_place.setdefault(place, []).append(one)
         return fewest(Records(same).seeds for same in by_place.values())
+
+
+def planned(axis: Axis, scale: Scale) -> tuple[float, ...]:
+    """The values of an axis at a scale."""
+    (n,) = scale.sizes((SIZE,))
+    if axis == "size":
+        return tuple(map(float, scale.sizes(SIZES)))
+    if axis == "noise":
+        return tuple(math.sqrt(variance) for variance in scale.thinned(VARIANCES))
+    return tuple(float(batch * n // SIZE or 1) for batch in scale.thinned(BATCHES))
 
 
 def axis_runs(records: Records, preset: str, axis: Axis) -> AxisRuns:

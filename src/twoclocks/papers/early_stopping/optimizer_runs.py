@@ -1,8 +1,8 @@
 """The runs that compare Adam with gradient descent (SGD): one hidden layer over P, and D3PM on a grammar.
 
 P2 compares optimizers at the largest rates at which they converge. ``studies/stable_rates.py`` searches for them and
-writes ``results/stable_rates.json``; they are copied here. One hidden layer is also compared at small, constant rates,
-where training follows the gradient flow.
+writes ``results/stable_rates.json``; they are copied here, and a test compares. Before the search there are no such
+runs. One hidden layer is also compared at small, constant rates, where training follows the gradient flow.
 """
 
 from __future__ import annotations
@@ -14,23 +14,18 @@ from twoclocks.papers.early_stopping.kernel_runs import SIZES, AxisRuns, evaluat
 from twoclocks.papers.early_stopping.runs import HALF, NARROW
 from twoclocks.papers.early_stopping.runs import evaluated as evaluated_on_grammar
 from twoclocks.papers.grids import grid
-from twoclocks.papers.records import Records
+from twoclocks.papers.records import Record, Records
 from twoclocks.papers.scales import Scale
+from twoclocks.runs.columns import LOSS_TRAIN
 from twoclocks.sweeps.grid import Cell
 
 LAZY, GRAMMAR, STRINGS = "p2-kernel", "p2-rhm-optimizers-authors", 2048
+STARTING_LOSS = 1.05  # an untrained network predicts 0, and the loss is 1; with 5% for noise
 SMALL_RATE = 0.1  # of Adam; gradient descent has the preset's
-# By optimizer: the largest rate that converges at each P.
-STABLE_RATES: dict[str, dict[int, float]] = {
-    "sgd": {128: 400.0, 512: 672.7, 2048: 672.7},
-    "adam": {128: 102.4, 512: 36.2, 2048: 21.5},
-}
-# On the grammar, by name: the settings of the optimizer.
-OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "Adam": {"training.optimizer": "adam", "training.learning_rate": 0.8},
-    "SGD": {"training.optimizer": "sgd", "training.momentum": 0.0, "training.learning_rate": 1810.0},
-    "SGD, momentum 0.9": {"training.optimizer": "sgd", "training.momentum": 0.9, "training.learning_rate": 190.3},
-}
+# By optimizer: the largest rate that converges at each P. Empty until it has been searched for.
+STABLE_RATES: dict[str, dict[int, float]] = {"sgd": {}, "adam": {}}
+# On the grammar, by name: the settings of the optimizer, with its largest stable rate; the same.
+OPTIMIZERS: dict[str, dict[str, Any]] = {}
 OPTIMIZER = ("training.optimizer", "training.learning_rate", "training.momentum")
 
 
@@ -50,13 +45,14 @@ def kernel_adam(scale: Scale) -> Iterator[Cell]:
 
 @grid("kernel-stable", 7, "one hidden layer over P, Adam and gradient descent at their largest stable rates")
 def kernel_stable(scale: Scale) -> Iterator[Cell]:
-    sizes = (*STABLE_RATES["sgd"],)
-    for planned, n in zip(sizes, scale.sizes(sizes), strict=False):
+    if scale.networks:  # rates of large networks are not those of small ones
+        return
+    for n in STABLE_RATES["sgd"]:
         for optimizer, rates in STABLE_RATES.items():
             for seed in scale.seeds(3):
                 # At such rates the gap opens within tens or hundreds of steps.
                 early = {"evaluation.first": 1, "evaluation.evaluations": 80}
-                yield optimizer_cell(scale, n, optimizer, rates[planned], max(600, 2 * n), seed, **early)
+                yield optimizer_cell(scale, n, optimizer, rates[n], max(600, 2 * n), seed, **early)
 
 
 @grid("rhm-optimizers", 7, "the grammar (24, 12, 3, 3): Adam, and gradient descent without and with momentum")
@@ -76,21 +72,33 @@ def small_rate_runs(records: Records, optimizer: str) -> AxisRuns:
 
 def stable_rate_runs(records: Records, optimizer: str) -> AxisRuns:
     """One hidden layer over P at the largest stable rates."""
-    rates = STABLE_RATES[optimizer]
-    sizes = records.scale.sizes((*rates,))
-    return lazy_runs(records, optimizer, dict(zip(sizes, rates.values(), strict=False)))
+    return lazy_runs(records, optimizer, STABLE_RATES[optimizer])
 
 
 def lazy_runs(records: Records, optimizer: str, rates: dict[int, float]) -> AxisRuns:
-    """Full-batch runs over P in the lazy limit at P2's noise, with these rates; one that diverged is no such run."""
+    """Full-batch runs over P in the lazy limit at P2's noise, with these rates; none that ``exploded``."""
     same = records.baseline(LAZY, (*OPTIMIZER, "training.batch"), training__optimizer=optimizer)
     found = [
         one
         for one in same
         if one.value("training.learning_rate") == rates.get(one.n)
         and one.value("training.momentum") in (None, 0.0)
-        and one.run.status["status"] != "diverged"
+        and not exploded(one)
         and one.run.series().gaps is not None
         and is_on(one, "size", one.n)
     ]
     return AxisRuns("size", tuple(sorted(found, key=lambda one: (one.n, one.seed))))
+
+
+def exploded(one: Record) -> bool:
+    """Whether a run diverged, or its training loss rose above where it began: its gap is no onset of memory."""
+    if one.run.status["status"] == "diverged":
+        return True
+    losses = one.run.metrics().get(LOSS_TRAIN)
+    return losses is not None and bool((losses > STARTING_LOSS).any())
+
+
+def exploded_runs(records: Records, optimizer: str, rates: dict[int, float]) -> int:
+    """How many runs at these rates exploded: such a rate was not stable."""
+    same = records.baseline(LAZY, (*OPTIMIZER, "training.batch"), training__optimizer=optimizer)
+    return sum(one.value("training.learning_rate") == rates.get(one.n) and exploded(one) for one in same)

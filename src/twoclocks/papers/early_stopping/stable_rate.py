@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.columns import LOSS_TRAIN
 from twoclocks.runs.settings import RunSettings
 from twoclocks.training.errors import DivergedError
 
-WINDOWS = 16  # parts of a trial; the loss is measured at the end of each
+MEASUREMENTS = 24  # of the loss in a trial: at the start, then evenly spaced in the logarithm of the step
 TOLERANCE = 0.05  # a loss may be higher than the lowest before it by this share
 STRIDE = 4.0  # factor between rates, until one converges and one does not
 
@@ -63,8 +65,9 @@ def largest_stable_rate(
     """
     if not factor > 1:
         raise SettingError("factor", factor, "use a number above 1, such as 1.25")
-    if steps < WINDOWS or seeds < 1:
-        raise UserError(f"steps, seeds: {steps}, {seeds} are not allowed; use at least {WINDOWS} steps and one seed")
+    if steps < MEASUREMENTS or seeds < 1:
+        fix = f"use at least {MEASUREMENTS} steps and one seed"
+        raise UserError(f"steps, seeds: {steps}, {seeds} are not allowed; {fix}")
     trials: list[Trial] = []
 
     def converges(rate: float) -> bool:
@@ -90,8 +93,8 @@ def largest_stable_rate(
 
 
 def try_rate(settings: RunSettings, rate: float, steps: int, seeds: int) -> Trial:
-    """Train with a learning rate and several seeds, and decide if it converges."""
-    losses = [window_losses(settings, rate, steps, settings.training.seed + seed) for seed in range(seeds)]
+    """Train with a learning rate and several seeds, of the data too, and decide if it converges."""
+    losses = [trial_losses(settings, rate, steps, settings.training.seed + seed) for seed in range(seeds)]
     return Trial(rate, all(map(falls, losses)), tuple(one[-1] for one in losses))
 
 
@@ -105,12 +108,14 @@ def falls(losses: Sequence[float]) -> bool:
     return all(math.isfinite(loss) and loss <= (1 + TOLERANCE) * low for loss, low in zip(losses, lowest, strict=True))
 
 
-def window_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> list[float]:
-    """Losses on training rows at the start and at the end of each window; infinite after training diverged."""
-    ends = tuple(round(steps * k / WINDOWS) for k in range(WINDOWS + 1))
+def trial_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> list[float]:
+    """Losses on training rows at the start and during training; infinite after training diverged."""
+    # The first steps are the largest: a loss that explodes and falls again within tens of steps must be seen.
+    ends = tuple(sorted({0, *(round(step) for step in np.geomspace(1, steps, MEASUREMENTS))}))
     training = replace(settings.training, learning_rate=rate, steps=steps, seed=seed)
     evaluation = replace(settings.evaluation, steps=ends)
-    experiment = Experiment(replace(settings, training=training, evaluation=evaluation))
+    data = replace(settings.data, seed=settings.data.seed + seed - settings.training.seed)
+    experiment = Experiment(replace(settings, training=training, evaluation=evaluation, data=data))
     found: list[float] = []
     # With the same noise every time: losses of different batches vary more than those of different rates.
     with suppress(DivergedError, FloatingPointError):
