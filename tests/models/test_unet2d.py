@@ -34,9 +34,8 @@ def test_published_sizes_have_their_published_parameter_counts(size: str, parame
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("channels", [1, 3])
-def test_contract(channels: int) -> None:
-    check_model(settings(width=16), (channels, 4, 6), 2, objectives.EDM(), steps=250)
+def test_contract() -> None:
+    check_model(settings(width=16), (2, 4, 6), 2, objectives.EDM(), steps=120)
 
 
 def copied(ours: nn.Module, theirs: nn.Module) -> None:
@@ -162,3 +161,19 @@ def test_dropout_needs_no_generator_and_is_off_in_evaluation() -> None:
     twin = copy.deepcopy(network).eval()
     assert torch.allclose(twin(x, label), randomised(settings(), SHAPE, 2)(x, label))
     assert float((first - twin(x, label)).abs().max()) > 1e-3
+
+
+def test_bfloat16_copies_of_the_weights_give_nearly_the_same_outputs_and_gradients() -> None:
+    network = randomised(settings(width=16), SHAPE, 2)
+    x, label = torch.randn(4, *SHAPE), torch.randn(4)
+    found = []
+    for fast in (False, True):
+        network.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=fast):
+            out = network(x, label)
+        out.square().sum().backward()
+        assert out.dtype == torch.float32
+        gradients = [parameter.grad.flatten() for parameter in network.parameters() if parameter.grad is not None]
+        found.append((out.detach(), torch.cat(gradients)))
+    for exact, rounded in zip(*found, strict=True):  # over six seeds: outputs 0.011 to 0.013, gradients 0.029 to 0.039
+        assert 0 < float((exact - rounded).norm() / exact.norm()) < 0.08

@@ -9,10 +9,10 @@ Last layers start at zero, so a fresh network returns zero. With the same weight
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -161,18 +161,18 @@ class UNet2d(Network):
         keys = row_keys(x) if self.drops and self.training else None
         hidden = in_float32(self.embed, x)
         skips = [hidden]
-        for stage in self.down:
-            for block, attention in zip(stage.residuals, stage.attentions, strict=True):
-                hidden = attention(block(hidden, condition, keys))
+        for stage in stages(self.down):
+            for residual, attention in stage.blocks():
+                hidden = attention(residual(hidden, condition, keys))
                 skips.append(hidden)
             if stage.resize is not None:
                 hidden = stage.resize(hidden)
                 skips.append(hidden)
-        for block, attention in zip(self.middle.residuals, self.middle.attentions, strict=True):
-            hidden = attention(block(hidden, condition, keys))
-        for stage in self.up:
-            for block, attention in zip(stage.residuals, stage.attentions, strict=True):
-                hidden = attention(block(torch.cat([hidden, skips.pop()], dim=1), condition, keys))
+        for residual, attention in self.middle.blocks():
+            hidden = attention(residual(hidden, condition, keys))
+        for stage in stages(self.up):
+            for residual, attention in stage.blocks():
+                hidden = attention(residual(torch.cat([hidden, skips.pop()], dim=1), condition, keys))
             if stage.resize is not None:
                 hidden = stage.resize(functional.interpolate(hidden, scale_factor=2.0, mode="nearest"))
         return in_float32(self.head, functional.silu(self.norm(hidden)))
@@ -189,6 +189,15 @@ class Stage(nn.Module):
     def append(self, residual: nn.Module, attention: nn.Module) -> None:
         self.residuals.append(residual)
         self.attentions.append(attention)
+
+    def blocks(self) -> Iterator[tuple[nn.Module, nn.Module]]:
+        """Each residual block with the attention behind it."""
+        return zip(self.residuals, self.attentions, strict=True)
+
+
+def stages(modules: nn.ModuleList) -> list[Stage]:
+    """The modules of a list, all of which are stages."""
+    return cast("list[Stage]", list(modules))
 
 
 class Residual(nn.Module):
@@ -224,7 +233,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         tokens = self.norm(x).flatten(2).transpose(1, 2)  # (n, pixels, channels)
-        mixed = self.project(self_attention(self.query_key_value(tokens), self.heads))
+        mixed: Tensor = self.project(self_attention(self.query_key_value(tokens), self.heads))
         return x + mixed.transpose(1, 2).reshape(x.shape)
 
 
