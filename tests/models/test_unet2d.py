@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from twoclocks import models, objectives
 from twoclocks.core.errors import SettingError
-from twoclocks.models.dropout import keep_mask, row_keys
+from twoclocks.models.dropout import RowDropout, keep_mask, row_keys
 from twoclocks.models.unet2d import UNet2dSettings
 from twoclocks.testing import check_model
 from twoclocks.testing.contracts import randomised
@@ -149,6 +150,14 @@ def test_dropout_masks_are_random_fresh_and_differ_between_layers_and_rows() -> 
     for one, other in pairs:
         together = ((one.double() - 0.7) * (other.double() - 0.7)).mean() / (rate * (1 - rate))
         assert abs(float(together)) < 5 / total**0.5
+
+
+def test_dropout_keeps_the_mean() -> None:
+    """Entries are 0 or 1/(1 − rate)."""
+    x = torch.ones(200, 100)
+    found = RowDropout(0.3, salt=0)(x, row_keys(torch.randn(200, 5, generator=torch.Generator().manual_seed(0))))
+    assert found.unique().tolist() == pytest.approx([0, 1 / 0.7])
+    assert float(found.mean()) == pytest.approx(1, abs=4 * math.sqrt(0.3 / 0.7 / x.numel()))
 
 
 def test_dropout_needs_no_generator_and_is_off_in_evaluation() -> None:

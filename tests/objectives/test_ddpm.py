@@ -175,6 +175,11 @@ def test_the_first_term_is_the_probability_of_a_bin() -> None:
     log_beta = torch.tensor(math.log(float(betas("cosine", 100)[0])))
     expected = bin_nll(0.2 * one, 0.2 * one + 0.5 * table.sigma[0], log_beta, 16)
     assert term == pytest.approx(float(expected), rel=1e-6)
+    beta = betas("cosine", 100)
+    small = beta[0] / (1 - (1 - beta[0]) * (1 - beta[1])) * beta[1]  # β̃ of the second level, as β̃ of the first is 0
+    term = float(ddpm.bound_terms(0.2 * one, torch.tensor([0]), 0.5 * one, -one)) * math.log(2)
+    expected = bin_nll(0.2 * one, 0.2 * one + 0.5 * table.sigma[0], small.log(), 16)
+    assert term == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_the_bound_trains_the_variance_alone() -> None:
