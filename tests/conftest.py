@@ -52,6 +52,16 @@ def tiny_unet(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(settings, tmp_path_factory.mktemp("runs") / "unet")
 
 
+@pytest.fixture(scope="session")
+def tiny_images(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A U-Net with dropout and predicted variances, trained by two threads."""
+    model = {"name": "unet2d", "width": 8, "multipliers": [1, 2], "blocks": 1, "attention": [2], "heads": 2}
+    objective = {"name": "ddpm", "noise_levels": 100, "sampler": "ancestral", "sampler_levels": 4}
+    change = {"model": {**model, "dropout": 0.2, "variance": True}, "objective": {**objective, "variance": "learned"}}
+    settings = load_settings("demo", {**TINY, **change, "training": {**TINY["training"], "threads": 2}})
+    return run(settings, tmp_path_factory.mktemp("runs") / "images")
+
+
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to run commands in."""

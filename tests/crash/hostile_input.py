@@ -119,7 +119,7 @@ FITTING = {  # presets with which a component can be used
     **{"dit": "demo", "edm": "demo", "one_hot": "demo", "scalar": "demo", "sign": "demo", "gpt": "demo-gpt"},
     **{"autoregressive": "demo-gpt", "tokens": "demo-gpt", "gpt_full": "p2-md4-rhm", "masked": "p2-md4-rhm"},
     **{"unet1d": "p2-rhm-small", "d3pm": "p2-rhm-small", "mlp": "p2-kernel-small", "gaussian": "p2-kernel-small"},
-    **{"fixed_noise": "p2-kernel-small"},
+    **{"fixed_noise": "p2-kernel-small", "ddpm": "demo"},
 }
 READERS = ("clocks", "fit", "forecast", "dissect", "report", "verify", "twins", "sweep", "run", "list")
 

@@ -67,6 +67,7 @@ CASES: list[tuple[str, dict[str, Any], tuple[int, ...], int]] = [
     ("gpt_full", {"width": 64, "depth": 3, "heads": 2}, (36,), 2),
     ("mlp", {"width": 512}, (64, 1, 1), 4),
     ("unet1d", {"width": 64}, (64,), 16),
+    ("unet2d", {"width": 32, "multipliers": [1, 2], "attention": [4], "blocks": 2}, (3, 8, 8), 256),
 ]
 
 

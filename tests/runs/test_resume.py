@@ -12,6 +12,7 @@ import sys
 import time
 from collections import namedtuple
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +47,10 @@ def stopping_at(step: int, by: BaseException | type[BaseException] = KeyboardInt
     return observe
 
 
-@pytest.mark.parametrize("name", ["tiny_dit", "tiny_averaged", "tiny_unet"])
-@pytest.mark.parametrize("seconds", [0.0, 30.0])
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [*product(["tiny_dit", "tiny_averaged", "tiny_unet"], [0.0, 30.0]), ("tiny_images", 0.0)],
+)
 def test_a_run_in_many_sittings_is_the_same_run(
     name: str, seconds: float, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

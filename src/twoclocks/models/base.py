@@ -75,6 +75,11 @@ class ModelSettings(Settings):
     def title(self) -> str:
         """The network in words, such as ``DiT 64×3`` for width and depth."""
 
+    @property
+    def predicts_variance(self) -> bool:
+        """Whether the network returns twice the channels of an image, for objectives that ask for variances too."""
+        return False
+
     def activations(self, shape: tuple[int, ...], symbols: int) -> int:
         """Numbers per sample that the backward pass keeps, roughly and rather too few; 0: unknown."""
         return 0

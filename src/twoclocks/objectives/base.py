@@ -55,6 +55,11 @@ class Objective(Settings):
         """The objective for data over a number of symbols; most objectives do not depend on it."""
         return self
 
+    @property
+    def predicts_variance(self) -> bool:
+        """Whether the network must return variances too, as further channels (``ModelSettings.predicts_variance``)."""
+        return False
+
     @abstractmethod
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """Loss (n,) of each sample under the corruption that was drawn."""
@@ -77,7 +82,10 @@ class Objective(Settings):
         return None
 
     def sampler_sigmas(self) -> Tensor | None:
-        """σ of a sample before each reverse step, then after the last one (levels + 1,); falls to 0."""
+        """σ of a sample before each reverse step, then after the last one (levels + 1,); falls to 0.
+
+        None also where the settings choose a sampler that is not a function of a denoiser.
+        """
         return None
 
     def denoising_step(self, denoiser: Denoiser, state: Tensor, level: int) -> Tensor | None:

@@ -61,6 +61,8 @@ class Experiment:
         if settings.training.on_gpu and index is not None:
             torch.cuda.set_device(index)  # streams, graphs and kernels run where the tensors are
         torch.set_float32_matmul_precision("highest" if settings.training.precision == "float32" else "high")
+        torch.backends.cudnn.allow_tf32 = settings.training.precision != "float32"  # convolutions have a switch of
+        torch.backends.cudnn.deterministic = True  # their own; a run that is resumed must be the same run
         self.train_rows = settings.data.training_set(self.rule)
         self.splits = self.loss_splits()
         holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)

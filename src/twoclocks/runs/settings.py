@@ -65,6 +65,7 @@ class RunSettings(Settings):
         assert self.encoding is not None
         self.check_part("encoding", self.encoding, ENCODINGS, "kind")
         self.check_part("model", self.model, MODELS, "task")
+        self.check_variance()
         try:
             self.encoding.check_rule(self.rule)
         except SettingError as error:
@@ -83,6 +84,15 @@ class RunSettings(Settings):
             objective = OBJECTIVES.name_of(self.objective)
             fix = f"objective.name = {objective} needs {what} {needed!r}; use {fitting}, or the objective {others}"
             raise SettingError(f"{section}.name", registry.name_of(part), fix)
+
+    def check_variance(self) -> None:
+        """Raise where only one of network and objective has predicted variances."""
+        if self.objective.predicts_variance and not self.model.predicts_variance:
+            fix = "needs model.variance: true (model.name: unet2d); set it, or use objective.variance: fixed"
+            raise SettingError("objective.variance", "learned", fix)
+        if self.model.predicts_variance and not self.objective.predicts_variance:
+            fix = "needs objective.variance: learned (objective.name: ddpm); set it, or use model.variance: false"
+            raise SettingError("model.variance", True, fix)
 
     def identity(self) -> dict[str, Any]:
         """All settings but the labels: two runs with the same identity are the same run."""

@@ -167,7 +167,7 @@ def check_model(
     It is trained with ``objective``, and called as training and sampling of every objective of its task do.
     """
     network = randomised(model, shape, symbols)
-    for other in [objective, *objectives_of(model.task, symbols)]:
+    for other in [objective, *objectives_of(model, symbols)]:
         check_calls(network, other, shape, symbols)
     clean = example_batch(objective.kind, 8, shape, symbols)
     objective.loss(network, clean, torch.Generator().manual_seed(0)).sum().backward()
@@ -191,14 +191,14 @@ def check_model(
     assert after < 0.5 * before, f"eight rows are not learned: the loss went from {before:.3f} to {after:.3f}"
 
 
-def objectives_of(task: str, symbols: int) -> list[Objective]:
-    """Every registered objective that asks this of a network, as far as it can be made without settings."""
+def objectives_of(model: ModelSettings, symbols: int) -> list[Objective]:
+    """Every registered objective that fits the network, as far as it can be made without settings."""
     found = []
     for name, cls in OBJECTIVES.items():
-        if cls.task == task:
+        if cls.task == model.task:
             with suppress(UserError):
                 found.append(OBJECTIVES.create(name).fitted(symbols))
-    return found
+    return [objective for objective in found if objective.predicts_variance == model.predicts_variance]
 
 
 def check_calls(network: Network, objective: Objective, shape: tuple[int, ...], symbols: int) -> None:
