@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import zlib
@@ -14,7 +15,8 @@ from PIL import Image
 
 from twoclocks.cli import main
 from twoclocks.core.errors import UserError
-from twoclocks.data.images import pack, read_packed
+from twoclocks.data.images import PackOptions, pack, read_packed
+from twoclocks.data.images.decode import decode_bytes
 
 RNG = np.random.default_rng(0)
 
@@ -188,3 +190,24 @@ def test_celeba_is_a_folder_that_is_cropped_as_told(tmp_path: Path) -> None:
     assert packed.pixels.shape == (3, 3, 32, 32) and packed.about["options"]["crop"] == 140
     pack(tmp_path, tmp_path / "again", crop=140, size=32)
     assert (tmp_path / "out").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_randomly_damaged_files_give_pixels_or_one_line() -> None:
+    rng, formats = np.random.default_rng(1), ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
+    whole = {}
+    for name in formats:
+        stream = io.BytesIO()
+        picture(24, 24).save(stream, name)
+        whole[name] = stream.getvalue()
+    refused = 0
+    for i in range(600):
+        data = bytearray(whole[formats[i % 6]])
+        for position in rng.integers(0, min(len(data), 300), size=4):
+            data[position] = rng.integers(256)
+        try:
+            pixels = decode_bytes(bytes(data), "damaged", PackOptions(most_pixels=1_000_000))
+            assert pixels.dtype == np.uint8 and pixels.shape[2] in (1, 3)
+        except UserError as error:
+            refused += 1
+            assert str(error).startswith("damaged: ") and ";" in str(error)
+    assert refused > 200

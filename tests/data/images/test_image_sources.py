@@ -152,6 +152,24 @@ def test_objects_in_arrays_and_pickles_are_never_loaded(tmp_path: Path) -> None:
     assert not (tmp_path / "executed").exists()
 
 
+def test_randomly_damaged_arrays_give_pixels_or_one_line(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "a.npz", x=COLOUR)
+    whole = {"a.npy": bytes_of(COLOUR), "a.npz": (tmp_path / "a.npz").read_bytes()}
+    rng, refused = np.random.default_rng(1), 0
+    for i in range(400):
+        name = ("a.npy", "a.npz")[i % 2]
+        data = bytearray(whole[name])
+        for position in rng.integers(0, 130 if i % 4 else len(data), size=3):
+            data[position] = rng.integers(256)
+        (tmp_path / name).write_bytes(bytes(data))
+        try:
+            assert packed(tmp_path, name).dtype == np.uint8
+        except UserError as error:
+            refused += 1
+            assert name in str(error) and ";" in str(error)
+    assert refused > 150
+
+
 def test_one_nan_can_be_skipped(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", with_nan())
     found = pack(tmp_path / "a.npy", tmp_path / "out", values="unit", skip_bad=True)

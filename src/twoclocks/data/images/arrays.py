@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-import zlib
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -49,7 +48,9 @@ def _from_npz(path: Path, data: bytes, key: str | None) -> tuple[str, Array]:
             size = archive.getinfo(members[chosen]).file_size
             with archive.open(members[chosen]) as stream:
                 return chosen, _parse_npy(stream, size, f"{path}, {chosen}")
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # a damaged archive raises anything: BadZipFile, ValueError, zlib.error, …
         raise UserError(f"{path}: is a damaged archive ({show(error)}); make the file again") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,9 @@ def decoding(name: str, options: PackOptions) -> Iterator[None]:
     """Pillow's limit is ours for a while, and whatever a hostile file makes it raise becomes one line."""
     pil = need("PIL.Image", "Pillow")
     before, pil.MAX_IMAGE_PIXELS = pil.MAX_IMAGE_PIXELS, options.most_pixels
+    own_log, silent = logging.getLogger("PIL"), logging.NullHandler()  # it repeats in other words what it raises
+    propagate, own_log.propagate = own_log.propagate, False
+    own_log.addHandler(silent)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -67,7 +71,8 @@ def decoding(name: str, options: PackOptions) -> Iterator[None]:
         reason = show(error) or type(error).__name__
         raise UserError(f"{name}: cannot be decoded ({reason}); restore it, or leave it out with --skip-bad") from None
     finally:
-        pil.MAX_IMAGE_PIXELS = before
+        pil.MAX_IMAGE_PIXELS, own_log.propagate = before, propagate
+        own_log.removeHandler(silent)
 
 
 def _check_bits(data: bytes, image: Any, name: str) -> None:
