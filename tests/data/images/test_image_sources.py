@@ -128,6 +128,12 @@ BAD: dict[str, tuple[str, Callable[[Path], object], dict[str, Any], str]] = {
         "is damaged",
     ),
     "no gz": ("x-idx3-ubyte.gz", lambda p: p.write_bytes(idx_bytes(GREY)), {}, "is damaged"),
+    "gz bomb": (
+        "x-idx3-ubyte.gz",
+        lambda p: p.write_bytes(gzip.compress(b"\0\0\x08\x03" + b"\x7f\xff\xff\xff" * 3 + b"\0" * 1_000_000)),
+        {},
+        "bytes of pixels, this process may use",
+    ),
     "idx too long": ("x-idx3-ubyte", lambda p: p.write_bytes(idx_bytes(GREY) + b"x"), {}, "not have the 180 bytes"),
 }
 

@@ -18,6 +18,7 @@ from twoclocks.data.images.decode import decode_image, decoding
 from twoclocks.data.images.options import VALUES, PackOptions
 from twoclocks.data.images.pack import Item, Source
 from twoclocks.data.images.packed import Pixels
+from twoclocks.data.images.room import check_room
 
 MOST_BYTES = 1 << 36  # of an array
 Array = npt.NDArray[Any]
@@ -70,6 +71,7 @@ def _parse_npy(stream: IO[bytes], size: int, name: str) -> Array:
     needed = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if needed > size:
         raise UserError(f"{name}: is cut off, an array of shape {shape} has {needed:,} bytes; make the file again")
+    check_room(needed, name)
     data = stream.read(needed)
     if len(data) != needed:
         raise UserError(f"{name}: is cut off after {len(data):,} of {needed:,} bytes; make the file again")

@@ -26,7 +26,7 @@ def folder_source(folder: Path, options: PackOptions) -> Source:
         known = f"; it has {show(dict(others.most_common(3)))}" if others else ""
         raise UserError(f"{folder}: has no images ({' '.join(SUFFIXES)}){known}; name a folder of images")
     items = (Item(name, partial(decode_file, path, options)) for name, path in found)
-    return Source(f"folder {folder.resolve().name}", len(found), items, tuple(sorted(skipped)))
+    return Source(f"folder {folder.resolve().name}", len(found), items, tuple(sorted(skipped)), str(folder))
 
 
 def _is_image(path: Path) -> bool:
@@ -45,12 +45,12 @@ def _files(folder: Path, seen: dict[tuple[int, int], Path], skipped: list[str]) 
                 skipped.append(f"{here}: is the same folder as {seen[key]}; remove the link, or use --skip-bad")
                 continue
             seen[key] = here
-            entries = sorted(here.iterdir(), reverse=True)
+            entries = [(path, path.is_dir()) for path in sorted(here.iterdir(), reverse=True)]
         except OSError as error:
             skipped.append(f"{here}: cannot be read ({error.strerror}); make it readable, or use --skip-bad")
             continue
-        for path in entries:
-            if path.is_dir():
+        for path, is_folder in entries:
+            if is_folder:
                 waiting.append(path)
             else:
                 yield path

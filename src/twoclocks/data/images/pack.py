@@ -35,6 +35,7 @@ class Source:
     count: int
     items: Iterable[Item]
     skipped: tuple[str, ...] = ()
+    root: str = ""  # the folder, which the packed file does not repeat: where it lay is nobody's business
 
 
 def pack_source(source: Source, options: PackOptions, report: Report | None = None) -> PackedImages:
@@ -70,6 +71,7 @@ def pack_source(source: Source, options: PackOptions, report: Report | None = No
     if first is None:
         reason = f"; the first: {skipped[0]}" if skipped else ""
         raise UserError(f"{source.words}: no image can be used ({len(skipped)} skipped{reason}); name another source")
+    skipped = [line.replace(f"{source.root}/", "") for line in skipped] if source.root else skipped
     array = np.frombuffer(stack, dtype=np.uint8).reshape(len(names), *first[1])
     origin = {"source": source.words, "options": options.in_words(), "skipped": skipped, "duplicates": dropped}
     return make_packed(array, tuple(names), origin)

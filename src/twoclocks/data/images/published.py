@@ -19,6 +19,7 @@ from twoclocks.data.images.extras import need
 from twoclocks.data.images.options import PackOptions
 from twoclocks.data.images.pack import Item, Source
 from twoclocks.data.images.packed import Pixels
+from twoclocks.data.images.room import check_room
 
 SIDE, PLANES = 32, 3
 IMAGE = PLANES * SIDE * SIDE
@@ -113,7 +114,8 @@ def read_idx(path: Path) -> Pixels:
         if len(head) < 16 or magic != IDX_IMAGES or 0 in (count, height, width):
             raise UserError(f"{path}: is no idx file of images (such as train-images-idx3-ubyte); name another file")
         needed = count * height * width
-        pixels = stream.read(min(needed + 1, MOST_BYTES))  # never more than is announced, whatever was compressed
+        check_room(needed, str(path))
+        pixels = stream.read(needed + 1)  # never more than is announced, whatever was compressed
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: is damaged ({error}); fetch it again") from None
     if len(pixels) != needed:
