@@ -18,6 +18,8 @@ import twoclocks
 from twoclocks import cli, commands
 from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
+from twoclocks.data.images.fetch import NAMES
+from twoclocks.data.images.options import MOST_PIXELS
 from twoclocks.integrations.trackers import TRACKERS
 from twoclocks.monitor import CRITERIA, Ratio
 from twoclocks.monitor.decision import MonitorPhase
@@ -104,6 +106,12 @@ def check_integrations(names: Names, printed: str, folder: Path) -> None:
     assert sorted(named) == TRACKERS.names()
 
 
+def check_images(names: Names, printed: str, folder: Path) -> None:
+    assert printed == "(1797, 1, 8, 8) digits:0 2fec1b79feb5\n(512, 1, 16, 16) []\n"
+    page = text_of(DOCS / "images.md")
+    assert all(f"| `{name}` |" in page for name in NAMES) and f"{MOST_PIXELS:,} pixels" in page
+
+
 def check_sweeps(names: Names, printed: str, folder: Path) -> None:
     assert [row["state"] for row in names["rows"]] == ["finished", "finished"]
     assert (folder / "sweeps" / "law" / "table.parquet").exists()
@@ -141,6 +149,7 @@ CHECKS: dict[str, Callable[[Names, str, Path], None]] = {
     "monitor.md": check_monitor,
     "concepts.md": check_concepts,
     "dissection.md": check_dissection,
+    "images.md": check_images,
     "integrations.md": check_integrations,
     "laboratory.md": check_laboratory,
     "oracles.md": check_oracles,

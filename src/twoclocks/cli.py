@@ -15,6 +15,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.logging import log_to_stderr
 from twoclocks.core.output import guarded_output
 from twoclocks.core.text import one_line, show
+from twoclocks.data_command import add_data_command
 
 EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 3, 4, 5, 130
 SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
@@ -24,7 +25,12 @@ LISTS = (
     *("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "views", "settings"),
     "templates",
 )
-MEMORY = {"verify": 0, "clocks": NUMPY, "list": NUMPY}  # what commands import, in MB; all others import torch
+MEMORY = {
+    "verify": 0,
+    "clocks": NUMPY,
+    "list": NUMPY,
+    "data": NUMPY,
+}  # what commands import, in MB; all others import torch
 _Add = Callable[..., OneLineParser]
 
 
@@ -332,6 +338,7 @@ def _add_other_commands(add: _Add) -> None:
     listing.add_argument("kind", choices=LISTS, metavar="KIND", help=f"one of {', '.join(LISTS)}")
     listing.add_argument("name", nargs="?", metavar="NAME", help="with KIND templates: print this template")
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
+    add_data_command(add)
 
 
 def _add_runs(command: OneLineParser, with_json: bool = True) -> None:

@@ -30,6 +30,8 @@ def commands(folder: Path) -> None:
         ["report", run, sweep],
         ["dissect", run, "--views", "raster"],
         ["list", "rules"],
+        ["data", "fetch", "digits", "--out", str(folder / "digits")],
+        ["data", "show", str(folder / "digits")],
     ):
         assert main(command) == 0, command
 
