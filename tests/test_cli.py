@@ -251,7 +251,7 @@ def test_runs_of_another_rule_are_called_after_it_and_lose_the_presets_descripti
         (["run", "--rule.name", "sudoku", "--encoding", "sign"], "use scalar or one_hot"),
         (
             ["run", "demo-gpt", "--rule.name", "sudoku", "--encoding", "one_hot"],
-            "use tokens, or the objective edm",
+            "use tokens, or the objective ddpm, edm",
         ),
         (["run", "--rule.name", "latin", "--rule.side", "3", "--data.n", "13"], "only 12 samples to draw"),
         (["run", "--rule.name", "sudoku", "--data.part", "2000000"], "or part up to 1175039"),
