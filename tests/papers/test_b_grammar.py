@@ -143,6 +143,14 @@ def test_longer_runs_are_evaluated_as_often_and_do_not_count_as_made() -> None:
         assert made and all(one.covers(cell) == (last == before[n]) for one in made)
 
 
+def test_a_law_that_bends_is_no_law(tmp_path: Path) -> None:
+    """Local powers of 0.75, 1 and 1.25 have a mean of 1."""
+    taus = {256: 5_000, 512: 8_409, 1024: 16_818, 2048: 40_000}
+    runs = [grammar_run(tmp_path, n, seed, math.inf, tau) for n, tau in taus.items() for seed in range(3)]
+    found = LinearInStrings().judge(records(runs))
+    assert found.verdict == "undecided" and "it bends" in found.measured, found
+
+
 def test_other_settings_and_parts_do_not_mix(tmp_path: Path) -> None:
     others = [
         grammar_run(tmp_path, 256, 0, 1_000, 30_000, **{"training.learning_rate": 0.01}),

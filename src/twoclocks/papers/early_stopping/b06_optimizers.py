@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 from twoclocks.clocks.power import Power, power_difference
 from twoclocks.core.errors import UserError
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
 from twoclocks.papers.early_stopping.b06_kernel import NARROW, exponent_answer, values_of
-from twoclocks.papers.early_stopping.kernel_runs import AxisRuns
+from twoclocks.papers.early_stopping.kernel_runs import SIZES, AxisRuns
 from twoclocks.papers.early_stopping.optimizer_runs import (
     STABLE_RATES,
     exploded_runs,
@@ -17,6 +18,7 @@ from twoclocks.papers.early_stopping.optimizer_runs import (
 )
 from twoclocks.papers.intervals import Interval, is_exponent
 from twoclocks.papers.records import Records
+from twoclocks.papers.scales import Scale
 from twoclocks.papers.seeds import fewest
 
 NAMES = {"sgd": "SGD", "adam": "Adam"}
@@ -30,9 +32,13 @@ class SamePower(Claim):
     figures: ClassVar[tuple[str, ...]] = ("p2-fig19",)
     rates: ClassVar[str]
 
+    @abstractmethod
     def runs(self, records: Records, optimizer: str) -> AxisRuns:
         """The runs of one optimizer."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def planned(self, scale: Scale) -> tuple[int, ...]:
+        """The P at which both optimizers are to be run."""
 
     def exploded(self, records: Records) -> int:
         """How many runs had a rate that was too large after all."""
@@ -51,6 +57,8 @@ class SamePower(Claim):
         answer = is_exponent(Interval(*difference.interval), 0.0, NARROW)
         if answer == "yes":  # the same law, and a linear one
             answer = all_of([answer, exponent_answer(plain, 1.0)])
+        if lacking := [n for n in self.planned(records.scale) if n not in plain.places]:
+            answer, words = "undecided", f"{words}. Missing: P = {', '.join(f'{n:,}' for n in lacking)}"
         if lost := self.exploded(records):
             answer, words = "undecided", f"{words}; {lost} runs exploded"
         return Judgement.of(answer, words, fewest((plain.seeds, adam.seeds)), values)
@@ -60,7 +68,7 @@ def criterion_of(rates: str) -> str:
     return (
         f"{rates}, over the P that both have: the 95% interval of the difference between Adam's and SGD's powers of P "
         "is narrower than ±0.15 and holds 0, or lies within ±0.15, and SGD's is 1 as in B6-size; refuted where the "
-        "difference lies outside; undecided where a run explodes"
+        "difference lies outside; undecided where a run explodes or a planned P is missing"
     )
 
 
@@ -76,6 +84,9 @@ class SamePowerAtSmallRates(SamePower):
     def runs(self, records: Records, optimizer: str) -> AxisRuns:
         return small_rate_runs(records, optimizer)
 
+    def planned(self, scale: Scale) -> tuple[int, ...]:
+        return scale.sizes(SIZES)
+
 
 @CLAIMS.register("B6-stable")
 class SamePowerAtLargestRates(SamePower):
@@ -88,6 +99,9 @@ class SamePowerAtLargestRates(SamePower):
 
     def runs(self, records: Records, optimizer: str) -> AxisRuns:
         return stable_rate_runs(records, optimizer)
+
+    def planned(self, scale: Scale) -> tuple[int, ...]:
+        return tuple(STABLE_RATES["sgd"])
 
     def exploded(self, records: Records) -> int:
         return sum(exploded_runs(records, optimizer, rates) for optimizer, rates in STABLE_RATES.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from twoclocks.clocks.law import Law, fit_law
+from twoclocks.clocks.power import end_powers
 from twoclocks.core.errors import UserError
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run
 from twoclocks.papers.early_stopping.grammar_runs import GrammarRun, by_size, grammar_runs, seeds_at_each
@@ -24,7 +25,8 @@ class LinearInStrings(Claim):
     paper: ClassVar[str] = "RHM: τ_mem ∝ P"
     criterion: ClassVar[str] = (
         "over all P at which every seed began to copy, four or more: the exponent's 95% interval is narrower than "
-        "±0.15 and holds 1, or lies within 1 ± 0.15; refuted where it lies outside"
+        "±0.15 and holds 1, or lies within 1 ± 0.15; refuted where it lies outside; "
+        "undecided where the curve bends so that an end leaves the tolerance"
     )
     figures: ClassVar[tuple[str, ...]] = ("p2-fig4",)
     grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)
@@ -42,6 +44,12 @@ class LinearInStrings(Claim):
         )
         seeds = seeds_at_each(sizes)
         answer = is_exponent(Interval(low, high), 1.0, NARROW)
+        runs = [one for same in sizes.values() for one in same]
+        ends = end_powers([one.n for one in runs], [one.memory for one in runs])
+        if ends is not None:
+            measured += f"; it bends: local power {ends[0]:.2f} at the smallest P, {ends[1]:.2f} at the largest"
+            if answer == "yes" and any(abs(one - 1.0) > NARROW for one in ends):
+                answer = "undecided"
         return Judgement.of(answer, measured, seeds, law.as_json())
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Literal
 
+from twoclocks.analysis.groups import grouped
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.power import Power, fit_power
 from twoclocks.clocks.settings import ClockSettings
@@ -107,24 +108,17 @@ class AxisRuns:
 
     def local_powers(self) -> str:
         """The power between neighbouring values, from their median onsets, such as ``0.77, 1.04, 1.16``."""
-        by_place: dict[float, list[Onset]] = {}
-        for place, one in zip(self.places, self.onsets(), strict=True):
-            by_place.setdefault(place, []).append(one)
-        middles = {
-            place: median(one.estimate for one in same if one.estimate is not None)
-            for place, same in by_place.items()
-            if any(one.estimate is not None for one in same)
-        }
+        seen = [pair for pair in zip(self.places, self.onsets(), strict=True) if pair[1].estimate is not None]
+        by_place = grouped(seen, lambda pair: pair[0])
+        middles = {place: median(one.estimate or 0.0 for _, one in same) for place, same in by_place.items()}
         steps = [math.log(middles[b] / middles[a]) / math.log(b / a) for a, b in pairwise(sorted(middles))]
         return ", ".join(f"{step:.2f}" for step in steps)
 
     @property
     def seeds(self) -> Seeds:
         """The seeds that every value has."""
-        by_place: dict[float, list[Record]] = {}
-        for place, one in zip(self.places, self.records, strict=True):
-            by_place.setdefault(place, []).append(one)
-        return fewest(Records(same).seeds for same in by_place.values())
+        by_place = grouped(zip(self.places, self.records, strict=True), lambda pair: pair[0])
+        return fewest(Records(one for _, one in same).seeds for same in by_place.values())
 
 
 def planned(axis: Axis, scale: Scale) -> tuple[float, ...]:
