@@ -1,8 +1,7 @@
 """The runs that compare Adam with gradient descent (SGD): one hidden layer over P, and D3PM on a grammar.
 
 P2 compares optimizers at the largest rates at which they converge. ``studies/stable_rates.py`` searches for them and
-writes ``results/stable_rates.json``; they are copied here, and a test compares. Before the search there are no such
-runs. One hidden layer is also compared at small, constant rates, where training follows the gradient flow.
+writes ``results/stable_rates.json``; they are copied here, and a test compares. One hidden layer is also compared at small, constant rates, where training follows the gradient flow.
 """
 
 from __future__ import annotations
@@ -22,10 +21,19 @@ from twoclocks.sweeps.grid import Cell
 LAZY, GRAMMAR, STRINGS = "p2-kernel", "p2-rhm-optimizers-authors", 2048
 STARTING_LOSS = 1.05  # an untrained network predicts 0, and the loss is 1; with 5% for noise
 SMALL_RATE = 0.1  # of Adam; gradient descent has the preset's
-# By optimizer: the largest rate that converges at each P. Empty until it has been searched for.
-STABLE_RATES: dict[str, dict[int, float]] = {"sgd": {}, "adam": {}}
-# On the grammar, by name: the settings of the optimizer, with its largest stable rate; the same.
-OPTIMIZERS: dict[str, dict[str, Any]] = {}
+# By optimizer: the largest rate that converges at each P.
+STABLE_RATES: dict[str, dict[int, float]] = {
+    "sgd": {128: 282.842712474619, 512: 336.35856610148585, 2048: 336.35856610148585},
+    "adam": {128: 0.8, 512: 1.1313708498984762, 2048: 1.3454342644059434},
+}
+# On the grammar, by name: the settings of the optimizer, with its largest stable rate.
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "Adam": {"training.optimizer": "adam", "training.learning_rate": 0.2},
+    "SGD": {"training.optimizer": "sgd", "training.learning_rate": 452.54833995939043, "training.momentum": 0.0},
+    "SGD, momentum 0.9": {
+        **{"training.optimizer": "sgd", "training.learning_rate": 134.54342644059432, "training.momentum": 0.9},
+    },
+}
 OPTIMIZER = ("training.optimizer", "training.learning_rate", "training.momentum")
 
 
