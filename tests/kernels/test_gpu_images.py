@@ -20,7 +20,7 @@ OBJECTIVE = {"name": "ddpm", "variance": "learned", "sampler": "ancestral", "sam
 
 def experiment(**training: Any) -> Experiment:
     change = {"model": {**MODEL, "dropout": 0.2, "variance": True}, "objective": OBJECTIVE}
-    small = {"data.n": 1024, "evaluation.samples": 64, "rule.length": 36, "rule.group": 6}
+    small = {"data.n": 1024, "evaluation.samples": 128, "rule.length": 36, "rule.group": 6}
     return Experiment(
         load_settings("demo", {**change, **small, "training": {"device": "cuda", "batch": 64, **training}})
     )

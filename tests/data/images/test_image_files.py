@@ -54,7 +54,7 @@ def flipped(path: Path) -> None:
 
 def transparent_palette(path: Path) -> None:
     image = picture(channels=1).convert("P")
-    image.save(path, transparency=3)
+    image.save(path, transparency=image.getpixel((0, 0)))  # a colour that the picture has
 
 
 def loop(path: Path) -> None:

@@ -1,7 +1,8 @@
 """The runs that compare Adam with gradient descent (SGD): one hidden layer over P, and D3PM on a grammar.
 
 P2 compares optimizers at the largest rates at which they converge. ``studies/stable_rates.py`` searches for them and
-writes ``results/stable_rates.json``; they are copied here, and a test compares. One hidden layer is also compared at small, constant rates, where training follows the gradient flow.
+writes ``results/stable_rates.json``; they are copied here, and a test compares. One hidden layer is also compared at
+small, constant rates, where training follows the gradient flow.
 """
 
 from __future__ import annotations

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,9 +18,14 @@ from twoclocks.runs.columns import LOSS_TRAIN
 from twoclocks.runs.settings import RunSettings
 from twoclocks.training.errors import DivergedError
 
+Map: TypeAlias = Callable[[Callable[[int], list[float]], range], Iterable[list[float]]]
 MEASUREMENTS = 24  # of the loss in a trial: at the start, then evenly spaced in the logarithm of the step
 TOLERANCE = 0.05  # a loss may be higher than the lowest before it by this share
 STRIDE = 4.0  # factor between rates, until one converges and one does not
+
+
+class RisesError(Exception):
+    """The loss rose: this rate has not converged, whatever comes."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Trial:
 
     rate: float
     converges: bool
-    losses: tuple[float, ...]  # at the end, one per seed; infinite where training diverged
+    losses: tuple[float, ...]  # at the end, one per seed; infinite where training ended early
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,14 @@ def largest_stable_rate(
     seeds: int = 2,
     factor: float = 1.25,
     report: Callable[[Trial], None] = lambda trial: None,
+    each: Map = map,
 ) -> StableRate:
     """Search around ``training.learning_rate`` until a rate that converges and one that does not lie ``factor`` apart.
 
     A rate converges if, for every seed, the loss on training rows stays finite and is never more than 5% above a
     measurement before, the one before the first step included. So a network that was destroyed by large steps has not
     converged, even if its loss is constant, and neither has one whose loss jumps up and down; a rate so small that
-    nothing changes has.
+    nothing changes has. ``each`` works like ``map`` and may train the seeds of a rate at the same time.
     """
     if not factor > 1:
         raise SettingError("factor", factor, "use a number above 1, such as 1.25")
@@ -71,7 +78,7 @@ def largest_stable_rate(
     trials: list[Trial] = []
 
     def converges(rate: float) -> bool:
-        trials.append(try_rate(settings, rate, steps, seeds))
+        trials.append(try_rate(settings, rate, steps, seeds, each))
         report(trials[-1])
         return trials[-1].converges
 
@@ -92,9 +99,10 @@ def largest_stable_rate(
     return StableRate(good, bad, tuple(trials))
 
 
-def try_rate(settings: RunSettings, rate: float, steps: int, seeds: int) -> Trial:
+def try_rate(settings: RunSettings, rate: float, steps: int, seeds: int, each: Map = map) -> Trial:
     """Train with a learning rate and several seeds, of the data too, and decide if it converges."""
-    losses = [trial_losses(settings, rate, steps, settings.training.seed + seed) for seed in range(seeds)]
+    train = partial(trial_losses, settings, rate, steps)
+    losses = list(each(train, range(settings.training.seed, settings.training.seed + seeds)))
     return Trial(rate, all(map(falls, losses)), tuple(one[-1] for one in losses))
 
 
@@ -109,7 +117,7 @@ def falls(losses: Sequence[float]) -> bool:
 
 
 def trial_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> list[float]:
-    """Losses on training rows at the start and during training; infinite after training diverged."""
+    """Losses on training rows at the start and during training; training ends when they rise, the rest is infinite."""
     # The first steps are the largest: a loss that explodes and falls again within tens of steps must be seen.
     ends = tuple(sorted({0, *(round(step) for step in np.geomspace(1, steps, MEASUREMENTS))}))
     training = replace(settings.training, learning_rate=rate, steps=steps, seed=seed)
@@ -117,7 +125,13 @@ def trial_losses(settings: RunSettings, rate: float, steps: int, seed: int) -> l
     data = replace(settings.data, seed=settings.data.seed + seed - settings.training.seed)
     experiment = Experiment(replace(settings, training=training, evaluation=evaluation, data=data))
     found: list[float] = []
-    # With the same noise every time: losses of different batches vary more than those of different rates.
-    with suppress(DivergedError, FloatingPointError):
-        experiment.train(lambda step, loss: found.append(experiment.losses()[LOSS_TRAIN]))
+
+    def measure(step: int, loss: float) -> None:
+        # With the same noise every time: losses of different batches vary more than those of different rates.
+        found.append(experiment.losses()[LOSS_TRAIN])
+        if not falls(found):
+            raise RisesError
+
+    with suppress(DivergedError, FloatingPointError, RisesError):
+        experiment.train(measure)
     return found + [math.inf] * (len(ends) - len(found))
