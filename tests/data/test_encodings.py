@@ -11,6 +11,7 @@ from twoclocks.data.encodings import (
     ENCODINGS,
     Encoding,
     OneHotImage,
+    Pixels,
     ScalarImage,
     SignImage,
     Space,
@@ -29,6 +30,9 @@ EXAMPLES = [RULES.create(name, **example) for name, cls in RULES.items() for exa
 def test_decode_inverts_encode_for_every_rule(encoding: Encoding, rule: Rule) -> None:
     if isinstance(encoding, SignImage) and rule.symbols > 2:
         with pytest.raises(SettingError, match="use scalar or one_hot"):
+            encoding.check_rule(rule)
+    elif isinstance(encoding, Pixels) and not rule.is_image:
+        with pytest.raises(SettingError, match="use rule.name: images"):
             encoding.check_rule(rule)
     else:
         check_encoding(encoding, rule)

@@ -20,6 +20,8 @@ def row_keys(rows: Any, symbols: int) -> Keys:
     flat = array.reshape(len(array), math.prod(array.shape[1:]))
     if flat.size and (flat.min() < 0 or flat.max() >= symbols):
         raise ValueError(f"rows hold symbols outside 0..{symbols - 1}")
+    if symbol_bits(symbols) == 8:  # pixels: the bytes themselves
+        return byte_keys(flat.astype(np.uint8))
     planes = [(flat >> bit & 1).astype(np.uint8) for bit in range(symbol_bits(symbols))]
     packed = np.packbits(np.concatenate(planes, axis=1), axis=1)
     width = packed.shape[1]

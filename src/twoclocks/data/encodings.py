@@ -170,6 +170,29 @@ class OneHotImage(ImageEncoding):
         return torch.eye(symbols, dtype=torch.float64) - (1 / symbols if self.zero_mean else 0)
 
 
+@ENCODINGS.register("pixels")
+@dataclass(frozen=True, kw_only=True)
+class Pixels(Encoding):
+    """Values 0 to 255 of a real image, with its channels, as numbers from −1 to 1."""
+
+    kind: ClassVar[str] = "image"
+
+    def check_rule(self, rule: Arrays) -> None:
+        if len(rule.shape) != 3 or rule.symbols != 256:
+            raise SettingError("name", "pixels", "it encodes real images; use rule.name: images, or another encoding")
+
+    def shape(self, rule: Arrays) -> tuple[int, ...]:
+        return rule.shape
+
+    def encode(self, rule: Arrays, symbols: Tensor) -> Tensor:
+        return symbols.float() / 127.5 - 1
+
+    def decode(self, rule: Arrays, x: Tensor) -> Decoded:
+        values = (x.float() + 1) * 127.5
+        symbols = values.round().clamp(0, rule.symbols - 1)
+        return Decoded(symbols.long(), (values - symbols).abs().flatten(1).amax(dim=1) / 127.5)
+
+
 @ENCODINGS.register("tokens")
 @dataclass(frozen=True, kw_only=True)
 class Tokens(Encoding):
@@ -199,6 +222,10 @@ def squarest(length: int) -> tuple[int, int]:
 
 
 def default_encoding(kind: str, rule: Arrays) -> Encoding:
-    """The usual encoding for a kind of network input: tokens; or an image, ±1 for bits, else evenly spaced symbols."""
-    names = {"image": "sign" if rule.symbols == 2 else "scalar", "tokens": "tokens"}
+    """The usual encoding for a kind of network input: tokens; or an image, ±1 for bits, else evenly spaced symbols.
+
+    Real images keep their channels.
+    """
+    image = "pixels" if len(rule.shape) == 3 else "sign" if rule.symbols == 2 else "scalar"
+    names = {"image": image, "tokens": "tokens"}
     return ENCODINGS.create(names[kind])

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from twoclocks.core.errors import SettingError
 from twoclocks.core.lazy import torch
-from twoclocks.core.rows import row_keys
-from twoclocks.core.seeds import derive, numpy_stream
+from twoclocks.core.rows import is_member, row_keys
+from twoclocks.core.seeds import derive, numpy_stream, random_order
 from twoclocks.data.omission import lacks, omitted_contents, room_without
 from twoclocks.rules.base import Array, Rule
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BLOCKS = (64, 1 << 18)  # rows in the first draw, and most rows per draw; sizes double and do not depend on n
+MOST_HELD_OUT = 1 << 13  # images with which samples are compared
 MOST_REPEATED = 64  # draws per valid sample without a new one, after which the generator counts as broken
 
 
@@ -80,6 +81,12 @@ def holdout_set(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
     return held_out(rule, train, len(train), derive(seed, "holdout set"))
 
 
+def held_out_images(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
+    """As many images as there are outside ``train``, up to ``MOST_HELD_OUT``; None if there are none."""
+    room = min(rule.support() - len(train), MOST_HELD_OUT)
+    return held_out(rule, train, room, derive(seed, "holdout set")) if room > 0 else None
+
+
 def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
     """Draw n arrays of uniform symbols (n, *shape), valid or not: samples of a model that learned no rule."""
     rng = numpy_stream(seed, "cube set")
@@ -89,9 +96,11 @@ def cube_set(rule: Rule, n: int, seed: int = 0) -> Tensor:
 def loss_splits(rule: Rule, train: Tensor, rows: int, seed: int = 0) -> dict[str, Tensor]:
     """Rows on which losses are measured: training, cube and held-out rows (if there are any), equally many of each.
 
+    Uniform pixels are nothing like an image, so images have no cube rows.
+
     Small sets are repeated, so that row i of every split can be given the same noise.
     """
-    splits = {"train": train[:rows], "cube": cube_set(rule, rows, seed)}
+    splits = {"train": train[:rows]} | ({} if rule.is_image else {"cube": cube_set(rule, rows, seed)})
     if room := rule.support() - len(train):
         splits["held_out"] = held_out(rule, train, min(rows, room), seed)
     return {name: found[torch.arange(rows) % len(found)] for name, found in splits.items()}
@@ -134,6 +143,8 @@ def draw_unique(
     Rows stay in the order of their first draw, and the sizes of blocks do not depend on n. So a smaller set is a prefix
     of a larger one with the same seed, for every rule.
     """
+    if (listed := rule.listed()) is not None:
+        return deal(listed, n, seed, purpose, exclude, rule.symbols)
     rng = numpy_stream(seed, purpose)
     seen = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
     accepted, found, block, repeated, support = [], 0, BLOCKS[0], 0, rule.support()
@@ -150,3 +161,11 @@ def draw_unique(
             raise RuntimeError(f"{rule}: draw() reaches {len(seen)} samples, support() promises {support}")
         found, block = found + len(first), min(2 * block, BLOCKS[1])
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(accepted), dtype=np.int64))
+
+
+def deal(listed: Array, n: int, seed: int, purpose: str, exclude: Tensor | None, symbols: int) -> Tensor:
+    """The first n rows of a shuffled list that are not excluded; a smaller set is a prefix of a larger one."""
+    order = random_order(len(listed), seed, purpose)
+    if exclude is not None:
+        order = order[~is_member(listed, exclude, symbols)[order]]
+    return torch.from_numpy(np.ascontiguousarray(listed[order[:n]], dtype=np.int64))

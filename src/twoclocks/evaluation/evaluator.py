@@ -13,6 +13,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.lazy import torch
 from twoclocks.data.encodings import Decoded
 from twoclocks.evaluation.copies import Copies
+from twoclocks.evaluation.image_neighbours import RatioCopies
 from twoclocks.evaluation.metric import Column, Metric, Value, columns_by_metric, metrics_of
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
@@ -27,7 +28,8 @@ class Evaluator:
     """All metrics of one run's samples against its rule and training set, on the device where that set lies.
 
     The training set is prepared once; an evaluation brings two small tensors to the host, its checks and its row.
-    ``holdout`` are valid rows that were not trained on, ``omitted`` contents of pieces that no training row has.
+    ``holdout`` are valid rows that were not trained on, ``omitted`` contents of pieces that no training row has,
+    ``held_out`` all images that were not trained on.
     """
 
     def __init__(
@@ -37,8 +39,9 @@ class Evaluator:
         settings: EvaluationSettings,
         holdout: Tensor | None = None,
         omitted: Tensor | None = None,
+        held_out: Tensor | None = None,
     ) -> None:
-        self.reference = Reference(rule, train, settings, holdout, omitted)
+        self.reference = Reference(rule, train, settings, holdout, omitted, held_out)
         self.metrics = metrics_of(self.reference)
         self.described = columns_by_metric(self.metrics)
 
@@ -47,7 +50,7 @@ class Evaluator:
         return self.reference.train
 
     @property
-    def copies(self) -> Copies:
+    def copies(self) -> Copies | RatioCopies:
         return self.reference.copies
 
     @property
@@ -55,7 +58,7 @@ class Evaluator:
         return self.reference.neighbours
 
     @property
-    def holdout(self) -> Copies | None:
+    def holdout(self) -> Copies | RatioCopies | None:
         return self.reference.holdout
 
     def judge(self, decoded: Decoded) -> Outcome:

@@ -54,6 +54,7 @@ class Metric(ABC):
 
     name: ClassVar[str]  # under which it is registered; of its column, unless it has several
     place: ClassVar[int] = 100  # in tables: the smallest comes first
+    of: ClassVar[Literal["symbols", "images", "both"]] = "symbols"  # samples that it can measure
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
@@ -71,9 +72,10 @@ METRICS: Registry[Metric] = Registry("metric", Metric)
 
 
 def metrics_of(reference: Reference) -> list[Metric]:
-    """Every registered metric, prepared for a rule and its training set, in the order of tables."""
+    """Every registered metric of such data, prepared for a rule and its training set, in the order of tables."""
+    kinds = {"both", "images" if reference.rule.is_image else "symbols"}
     chosen = sorted(METRICS.items(), key=lambda item: (item[1].place, item[0]))
-    return [metric(reference) for _, metric in chosen]
+    return [metric(reference) for _, metric in chosen if metric.of in kinds]
 
 
 def columns_by_metric(metrics: Iterable[Metric]) -> list[tuple[Metric, list[Column]]]:

@@ -1,9 +1,10 @@
-"""The metric of distances to the nearest training sample."""
+"""The metrics of distances to the nearest training sample: differing symbols, or Euclidean for images."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from twoclocks.evaluation.image_neighbours import ImageNeighbours
 from twoclocks.evaluation.metric import METRICS, Column, Metric, mean, mean_over
 from twoclocks.evaluation.samples import Reference, Samples
 
@@ -43,4 +44,42 @@ class NearestDistance(Metric):
         if self.reference.rule.has_rule:
             found[self.of_valid] = mean_over(nearest, samples.outcome.valid)
             found[self.of_valid_new] = mean_over(nearest, samples.new)
+        return found
+
+
+@METRICS.register("image_distance")
+class ImageDistance(Metric):
+    """Distance of a sample to the nearest training image and to the nearest held-out one, and what held-out ones have.
+
+    Equally many images of both are searched: with more images, the nearest one is nearer.
+    """
+
+    name: ClassVar[str] = "image_distance"
+    to_held_out: ClassVar[str] = "image_distance_held_out"
+    place: ClassVar[int] = 10
+    of: ClassVar[Literal["images"]] = "images"
+
+    def __init__(self, reference: Reference) -> None:
+        super().__init__(reference)
+        held_out = reference.held_out
+        enough = held_out is not None and len(held_out) >= len(reference.train)
+        self.held_out = ImageNeighbours(held_out[: len(reference.train)]) if enough and held_out is not None else None
+
+    def columns(self) -> list[Column]:
+        where, held_out = "root mean square over values in [−1, 1]", self.reference.held_out
+        chance = None
+        if held_out is not None:
+            found = ImageNeighbours(self.reference.train).two_nearest(held_out)
+            chance = float(found.distance[:, 0].mean())
+        about = f"mean distance to the nearest training image ({where})"
+        columns = [Column(name=self.name, about=about, direction="neither", chance_rule=chance)]
+        if self.held_out is not None:
+            about = f"mean distance to the nearest of as many held-out images ({where})"
+            columns.append(Column(name=self.to_held_out, about=about, direction="neither"))
+        return columns
+
+    def __call__(self, samples: Samples) -> dict[str, Tensor]:
+        found = {self.name: mean(samples.nearest.distance[:, 0])}
+        if self.held_out is not None:
+            found[self.to_held_out] = mean(self.held_out.two_nearest(samples.symbols).distance[:, 0])
         return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from twoclocks.core.lazy import torch
 from twoclocks.evaluation.copies import Copies
+from twoclocks.evaluation.image_neighbours import ImageNeighbours, Nearest, RatioCopies, fraction
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.settings import EvaluationSettings
 from twoclocks.rules.base import Rule, all_parts_valid
@@ -22,6 +23,7 @@ class Reference:
     The training set is prepared once, on the device where it lies. ``holdout`` is None where there are too few valid
     rows; hits among the held-out rows are copies that cannot come from memorization. ``omitted`` are the contents
     (n, entries) of a piece that ``data.omit`` keeps out of the training set, for rules with one kind of pieces.
+    ``held_out`` are images that were not trained on, as many as there are (up to a limit).
     """
 
     def __init__(
@@ -31,16 +33,37 @@ class Reference:
         settings: EvaluationSettings | None = None,
         holdout: Tensor | None = None,
         omitted: Tensor | None = None,
+        held_out: Tensor | None = None,
     ) -> None:
         self.rule, self.train = rule, train
         self.settings = settings if settings is not None else EvaluationSettings()
-        self.holdout = None if holdout is None else Copies(holdout.to(train.device), rule.symbols)
+        self.held_out = None if held_out is None else held_out.to(train.device)
+        self.holdout = None if holdout is None else self.copies_of(holdout.to(train.device))
         self.omitted = None if omitted is None else Copies(omitted.to(train.device), rule.symbols)
 
+    def copies_of(self, rows: Tensor) -> Copies | RatioCopies:
+        """Rows whose copies can be found: equal samples, or images by the ratio of their distances."""
+        return RatioCopies(rows, self.settings.copy_ratio) if self.rule.is_image else Copies(rows, self.rule.symbols)
+
     @cached_property
-    def copies(self) -> Copies:
-        """The training rows, for exact lookup."""
-        return Copies(self.train, self.rule.symbols)
+    def copies(self) -> Copies | RatioCopies:
+        """The training rows, to find their copies."""
+        return self.copies_of(self.train)
+
+    @cached_property
+    def copy_chance(self) -> float:
+        """The share of new samples that count as copies: exact for rules; of images, measured on held-out ones."""
+        if not self.rule.is_image:
+            return self.rule.copy_chance(len(self.train))
+        return 0.0 if self.held_out is None else float(self.copies.found(self.held_out).double().mean())
+
+    def copy_words(self, of: Literal["training", "held-out"]) -> str:
+        """What is counted as a copy of a training or a held-out sample."""
+        if self.rule.is_image:
+            share = fraction(self.settings.copy_ratio)
+            return f"samples that are nearer to one {of} image than {share} of the distance to the next"
+        equal = "a training sample" if of == "training" else "one of as many valid samples that were not trained on"
+        return f"samples that equal {equal}"
 
     @cached_property
     def neighbours(self) -> Neighbours:
@@ -100,9 +123,15 @@ class Samples:
     @cached_property
     def outcome(self) -> Outcome:
         """Which samples are valid and which are copies."""
-        copied = self.reference.copies.found(self.symbols)
+        copies = self.reference.copies
+        copied = copies.among(self.nearest) if isinstance(copies, RatioCopies) else copies.found(self.symbols)
         valid = all_parts_valid(self.parts_valid) if self.reference.rule.has_rule else torch.ones_like(copied)
         return Outcome(valid, copied, self.distance)
+
+    @cached_property
+    def nearest(self) -> Nearest:
+        """Images: the two nearest training images."""
+        return ImageNeighbours(self.reference.train).two_nearest(self.symbols)
 
     @cached_property
     def new(self) -> Tensor:

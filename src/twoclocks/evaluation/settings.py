@@ -19,6 +19,13 @@ class EvaluationSettings(Settings):
     first: int = setting(10, "step of the first evaluation", at_least=1)
     steps: tuple[int, ...] | None = setting(None, "explicit steps in place of the log-spaced ones", at_least=0)
     quantization: tuple[float, ...] = setting((0.1, 0.2, 0.5), "distances beyond which a sample is invalid", above=0)
+    copy_ratio: float = setting(
+        1 / 3,
+        "images: a sample is a copy if the nearest training image is nearer than this share of the second's distance",
+        above=0,
+        at_most=1,
+        added=True,
+    )
     loss_rows: int = setting(512, "rows of each split on which the loss is measured", at_least=1, at_most=10**7)
     keep_samples: int = setting(2048, "decoded samples stored at every evaluation", at_least=0)
     keep_weights: int = setting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, proportion
 from twoclocks.evaluation.samples import Samples
@@ -35,20 +35,21 @@ class SampleAccuracy(Metric):
 
 @METRICS.register("sample_memorization")
 class SampleMemorization(Metric):
-    """Samples that equal a training sample."""
+    """Samples that equal a training sample; images by the ratio of distances (``evaluation.copy_ratio``)."""
 
     name: ClassVar[str] = "sample_memorization"
     place: ClassVar[int] = 1
+    of: ClassVar[Literal["both"]] = "both"
 
     def columns(self) -> list[Column]:
-        rule, n = self.reference.rule, len(self.reference.train)
+        rule = self.reference.rule
         return [
             Column(
                 name=self.name,
-                about="samples that equal a training sample",
+                about=self.reference.copy_words("training"),
                 direction="higher is copying",
-                chance_rule=rule.copy_chance(n),
-                chance_cube=rule.cube_copy_chance(n),
+                chance_rule=self.reference.copy_chance,
+                chance_cube=None if rule.is_image else rule.cube_copy_chance(len(self.reference.train)),
             )
         ]
 
@@ -83,10 +84,11 @@ class ValidNew(Metric):
 
 @METRICS.register("holdout_memorization")
 class HoldoutMemorization(Metric):
-    """Samples that equal a held-out sample; there is no column where too few valid samples are left to hold out."""
+    """Samples that are copies of held-out ones; there is no column where too few valid ones are left to hold out."""
 
     name: ClassVar[str] = "holdout_memorization"
     place: ClassVar[int] = 5
+    of: ClassVar[Literal["both"]] = "both"
 
     def columns(self) -> list[Column]:
         rule, holdout = self.reference.rule, self.reference.holdout
@@ -95,10 +97,10 @@ class HoldoutMemorization(Metric):
         return [
             Column(
                 name=self.name,
-                about="samples that equal one of as many valid samples that were not trained on",
+                about=self.reference.copy_words("held-out"),
                 direction="neither",
-                chance_rule=rule.copy_chance(len(holdout)),
-                chance_cube=rule.cube_copy_chance(len(holdout)),
+                chance_rule=None if rule.is_image else rule.copy_chance(len(holdout)),
+                chance_cube=None if rule.is_image else rule.cube_copy_chance(len(holdout)),
             )
         ]
 

@@ -37,6 +37,7 @@ class Rule(Settings):
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and figures, the papers' own first
     has_rule: ClassVar[bool] = True  # False: nothing can be invalid, so runs have no τ_rule and no validity
+    is_image: ClassVar[bool] = False  # symbols are numbers: near ones look alike, and copies are near, not equal
     is_corpus: ClassVar[bool] = False  # a sample of a larger language: a model that learned it copies none by chance
     uniform_parts: ClassVar[bool] = True  # whether a piece of a valid sample is uniform over its valid contents
 
@@ -73,6 +74,10 @@ class Rule(Settings):
     def support(self) -> int:
         """Number of arrays that ``draw`` can return: the valid set, unless the generator is known to miss some."""
         return self.count()
+
+    def listed(self) -> Array | None:
+        """All different samples (support, *shape), of data that are shuffled and dealt instead of drawn."""
+        return None
 
     def transposed(self) -> Rule | None:
         """The rule whose valid arrays are the transposes of these; None where it is not one of this family."""

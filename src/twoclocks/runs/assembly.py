@@ -17,7 +17,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_names
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import holdout_set, loss_splits
+from twoclocks.data.sets import held_out_images, holdout_set, loss_splits
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
@@ -66,8 +66,9 @@ class Experiment:
         self.train_rows = settings.data.training_set(self.rule)
         self.splits = self.loss_splits()
         holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
+        held_out = held_out_images(self.rule, self.train_rows, settings.data.seed) if self.rule.is_image else None
         train, omitted = self.train_rows.to(self.device), settings.data.omitted(self.rule)
-        self.evaluator = Evaluator(self.rule, train, settings.evaluation, holdout, omitted)
+        self.evaluator = Evaluator(self.rule, train, settings.evaluation, holdout, omitted, held_out)
         self.network = self.build_network()
         self.average = None
         averaged = copy.deepcopy(self.network) if settings.training.average else None
@@ -254,7 +255,7 @@ class Experiment:
         return {
             "settings": to_mapping(self.settings),
             "origin": self.settings.digest(),
-            "derived": self.settings.derived(),
+            "derived": self.settings.derived() | {"copy_chance": self.evaluator.reference.copy_chance},
             **({"imports": imported} if (imported := imported_names()) else {}),
             "schedule": list(self.settings.schedule),
             "parameters": parameter_count(self.network),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from twoclocks.core.errors import SettingError, UserError
-from twoclocks.data.images import PackedImages, duplicates, fetch, pack_dataset, read_packed, split_order, split_rows
-from twoclocks.data.images.packed import digest_of
+from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import digest_of
+from twoclocks.data.images import PackedImages, duplicates, fetch, pack_dataset, read_packed
 
 
 @pytest.fixture(scope="module")
@@ -113,17 +113,3 @@ def test_duplicates_are_dropped_and_named_or_kept_and_found(tmp_path: Path) -> N
     assert np.array_equal(read_packed(tmp_path / "x").pixels[:, 0], [a, b, c])
     kept = pack_dataset([a, b, a, c, a, b], tmp_path / "x", keep_duplicates=True)
     assert len(kept) == 6 and duplicates(kept) == [("0", "2", "4"), ("1", "5")]
-
-
-def test_parts_and_held_out_images_are_disjoint_and_the_same_everywhere() -> None:
-    assert split_order(6, seed=0).tolist() == [0, 4, 1, 2, 3, 5]  # as first released: it must never change
-    assert sorted(split_order(1797, seed=3).tolist()) == list(range(1797))
-    assert split_order(50).tolist() != split_order(50, seed=1).tolist()
-    (first, held), (second, again) = (split_rows(100, 40, part, held_out=20, seed=1) for part in (0, 1))
-    assert held.tolist() == again.tolist() and len(first) == len(second) == 40
-    assert sorted([*first, *second, *held]) == list(range(100))
-    for n, part, held_out, words in ((81, 0, 20, "n: 81"), (41, 1, 20, "use 1 to 40"), (1, 0, 100, "held_out: 100")):
-        with pytest.raises(SettingError, match=words):
-            split_rows(100, n, part, held_out)
-    with pytest.raises(SettingError, match="part: -1"):
-        split_rows(100, 5, -1)

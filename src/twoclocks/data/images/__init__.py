@@ -1,11 +1,10 @@
 """Images from the user's disk, packed once into one checked file. Needs the extra ``images`` for decoding alone."""
 
+from twoclocks.core.packed_images import PackedImages, duplicates, read_packed, write_packed
 from twoclocks.data.images.fetch import fetch
 from twoclocks.data.images.options import PackOptions
 from twoclocks.data.images.pack import pack_dataset
-from twoclocks.data.images.packed import PackedImages, duplicates, read_packed, write_packed
 from twoclocks.data.images.sources import pack
-from twoclocks.data.images.splits import split_order, split_rows
 
 __all__ = [
     "PackOptions",
@@ -15,7 +14,5 @@ __all__ = [
     "pack",
     "pack_dataset",
     "read_packed",
-    "split_order",
-    "split_rows",
     "write_packed",
 ]

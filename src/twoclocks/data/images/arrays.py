@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import Pixels
 from twoclocks.core.reading import read_file
 from twoclocks.core.text import show
 from twoclocks.data.images.decode import decode_image, decoding
 from twoclocks.data.images.options import VALUES, PackOptions
 from twoclocks.data.images.pack import Item, Source
-from twoclocks.data.images.packed import Pixels
 from twoclocks.data.images.room import check_room
 
 MOST_BYTES = 1 << 36  # of an array

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import Pixels
 from twoclocks.core.reading import read_file
 from twoclocks.core.text import show
 from twoclocks.data.images.extras import need
 from twoclocks.data.images.options import PackOptions
-from twoclocks.data.images.packed import Pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
 SUFFIXES = (".png", ".apng", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")

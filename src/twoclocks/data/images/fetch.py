@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twoclocks.core.errors import UnknownNameError, UserError
+from twoclocks.core.packed_images import PackedImages, write_packed
 from twoclocks.core.reading import read_file
 from twoclocks.data.images.kanji import kanji_source
 from twoclocks.data.images.options import PackOptions
 from twoclocks.data.images.pack import Report, Source, pack_source
-from twoclocks.data.images.packed import PackedImages, write_packed
 from twoclocks.data.images.published import cifar_source, digits_source, idx_source
 
 MOST_BYTES = 1 << 30

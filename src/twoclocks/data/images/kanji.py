@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import Pixels
 from twoclocks.data.images.extras import need
 from twoclocks.data.images.options import PackOptions
 from twoclocks.data.images.pack import Item, Source
-from twoclocks.data.images.packed import Pixels
 
 SIDE = 32  # pixels, unless another size is asked for
 HAN = ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x323B0))  # blocks of CJK ideographs

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import PackedImages, Pixels, make_packed, write_packed
 from twoclocks.data.images.extras import need
 from twoclocks.data.images.options import PackOptions
-from twoclocks.data.images.packed import PackedImages, Pixels, make_packed, write_packed
 
 Report = Callable[[int, int, str], None]  # images done, of how many, name of the last
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import Pixels
 from twoclocks.core.reading import read_file
 from twoclocks.data.images.decode import decode_file
 from twoclocks.data.images.extras import need
 from twoclocks.data.images.options import PackOptions
 from twoclocks.data.images.pack import Item, Source
-from twoclocks.data.images.packed import Pixels
 from twoclocks.data.images.room import check_room
 
 SIDE, PLANES = 32, 3

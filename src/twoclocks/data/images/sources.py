@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_images import PackedImages, write_packed
 from twoclocks.data.images.arrays import array_source
 from twoclocks.data.images.decode import SUFFIXES
 from twoclocks.data.images.folder import folder_source
 from twoclocks.data.images.options import PackOptions
 from twoclocks.data.images.pack import Report, Source, pack_source
-from twoclocks.data.images.packed import PackedImages, write_packed
 from twoclocks.data.images.published import BATCHES, IDX, cifar_source, digits_source, idx_source
 
 DIGITS = "digits"

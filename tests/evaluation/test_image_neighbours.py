@@ -1,0 +1,86 @@
+"""The two nearest images against a slow version; copies by ratio on real digits, with the held-out chance level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import twoclocks as tc
+from twoclocks.data.encodings import Decoded
+from twoclocks.data.sets import held_out_images, training_set
+from twoclocks.evaluation import image_neighbours
+from twoclocks.evaluation.evaluator import Evaluator
+from twoclocks.evaluation.image_neighbours import ImageNeighbours, RatioCopies, fraction
+from twoclocks.evaluation.settings import EvaluationSettings
+
+
+def random_images(count: int, seed: int) -> torch.Tensor:
+    return torch.randint(0, 256, (count, 3, 5, 4), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("side", [3, 2048])
+def test_the_two_nearest_are_those_of_a_slow_search(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_neighbours, "SIDE", side)
+    images, samples = random_images(23, 0), random_images(11, 1)
+    found = ImageNeighbours(images).two_nearest(samples)
+    for row, sample in enumerate(samples.numpy()):
+        differences = (images.numpy() - sample) / 127.5
+        distances = np.sqrt((differences**2).mean(axis=(1, 2, 3)))
+        order = np.argsort(distances)[:2]
+        assert found.row[row].tolist() == order.tolist()
+        assert found.distance[row].tolist() == pytest.approx(distances[order].tolist(), abs=1e-12)
+        assert float(found.ratio[row]) == pytest.approx(distances[order[0]] / distances[order[1]])
+
+
+def test_an_equal_image_has_ratio_0_and_one_that_stands_twice_is_not_found() -> None:
+    images = random_images(5, 0)
+    assert ImageNeighbours(images).two_nearest(images).ratio.tolist() == [0.0] * 5
+    twice = torch.cat([images, images[:1]])
+    assert RatioCopies(twice, 1 / 3).found(images).tolist() == [False, True, True, True, True]
+
+
+def test_wrong_sets_are_refused() -> None:
+    with pytest.raises(ValueError, match="two nearest"):
+        ImageNeighbours(random_images(1, 0))
+    with pytest.raises(ValueError, match="values"):
+        ImageNeighbours(random_images(3, 0)).two_nearest(torch.zeros(2, 1, 2, 2, dtype=torch.int64))
+
+
+def test_words_of_ratios() -> None:
+    assert [fraction(value) for value in (1 / 3, 0.5, 0.4)] == ["1/3", "1/2", "0.4"]
+
+
+def test_on_real_digits_copies_with_a_little_noise_are_found_and_new_digits_are_not() -> None:
+    rule = tc.rules.create("images")
+    train = training_set(rule, 300)
+    held_out = held_out_images(rule, train)
+    assert held_out is not None and len(held_out) == rule.support() - 300
+    evaluator = Evaluator(rule, train, EvaluationSettings(), held_out[:300], None, held_out)
+    columns = {column.name: column for column in evaluator.columns()}
+    assert {"sample_memorization", "holdout_memorization", "image_distance"} <= columns.keys()
+    assert "sample_accuracy" not in columns and "quantization_distance" not in columns
+    chance = columns["sample_memorization"].chance_rule
+    assert chance is not None and chance < 0.005  # published for digits with 2,000: 0
+    noise = torch.randn(train.shape, generator=torch.Generator().manual_seed(0)) * 0.05 * 127.5
+    copies = (train + noise).round().clamp(0, 255).long()
+    samples = torch.cat([copies[:60], held_out[300:340]])
+    found = evaluator(Decoded(samples, torch.zeros(100)))
+    assert 0.5 < found["sample_memorization"] <= 0.6 + chance  # only of the 60 copies
+    assert found["holdout_memorization"] < 0.02
+    fresh = evaluator(Decoded(held_out[:400], torch.zeros(400)))
+    expected = columns["image_distance"].chance_rule
+    assert fresh["image_distance"] == pytest.approx(expected, rel=0.05)
+    assert found["image_distance"] < 0.7 * fresh["image_distance"]
+
+
+def test_a_larger_ratio_finds_more() -> None:
+    rule = tc.rules.create("images")
+    train = training_set(rule, 200)
+    held_out = held_out_images(rule, train)
+    assert held_out is not None
+    shares = [
+        Evaluator(rule, train, EvaluationSettings(copy_ratio=ratio), None, None, held_out).reference.copy_chance
+        for ratio in (0.2, 0.8, 1.0)
+    ]
+    assert shares[0] < shares[1] < shares[2] and shares[2] > 0.99
