@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -80,3 +81,49 @@ def test_counts_on_digits_are_those_of_plain_loops(study: ModuleType, digits: Pa
     assert all(row["found"]["none"]["hits"] == 300 for row in (plain, calibrated, flips))
     assert flips["found"]["flip"]["hits"] == 300 and plain["found"]["flip"]["hits"] < 30
     assert "32 × 32" in hashed["refused"] and "found" not in hashed
+
+
+def test_the_stored_result_has_enough_images() -> None:
+    """2,000 training images and 2,000 for the chance level, but for digits, of which there are 1,797."""
+    rows = json.loads((ROOT / "results/copy_criteria.json").read_text(encoding="utf-8"))["rows"]
+    assert {row["data"] for row in rows} == {"digits", "fashion-mnist", "cifar10", "kanji"}
+    for row in rows:
+        expected = (898, 449) if row["data"] == "digits" else (2000, 2000)
+        for criterion in row["criteria"]:
+            if "found" in criterion:
+                assert (criterion["found"]["none"]["trials"], criterion["chance"]["trials"]) == expected
+                assert criterion["found"]["none"]["rate"] == 1
+
+
+def test_what_the_pages_say_of_the_stored_result_is_true() -> None:
+    rows = json.loads((ROOT / "results/copy_criteria.json").read_text(encoding="utf-8"))["rows"]
+    by = {row["data"]: {one["criterion"]: one for one in row["criteria"] if "found" in one} for row in rows}
+    percent = {
+        (data, criterion): {name: 100 * share["rate"] for name, share in one["found"].items()}
+        for data, found in by.items()
+        for criterion, one in found.items()
+    }
+    chance = {(data, name): 100 * one["chance"]["rate"] for data, found in by.items() for name, one in found.items()}
+    for row in rows:
+        data = row["data"]
+        plain, calibrated, flips = (percent[data, case] for case in list(by[data])[:3])
+        assert chance[data, "ratio below 1/3"] <= 0.1 and plain["shift"] < 1
+        assert data == "kanji" or (plain["noise 0.2"] < 5 and plain["brightness"] < 2)
+        assert all(calibrated[name] >= plain[name] for name in plain)
+        assert 0.5 < 100 * np.mean(row["calibrated_chances"]) < 1.5
+        assert flips["flip"] == 100 and max(plain["flip"], calibrated["flip"]) <= 18
+        assert all(flips[name] > plain[name] - 4 for name in plain)
+        assert (calibrated["shift"] > 50) == (data == "cifar10")
+    spreads = {row["data"]: np.ptp(row["calibrated_chances"]) for row in rows}
+    assert max(spreads, key=lambda name: float(spreads[name])) == "digits"
+    first = next(row["calibrated_chances"] for row in rows if row["data"] == "digits")
+    assert first[0] == max(first)
+    assert percent["cifar10", "ratio, calibrated"]["shift"] == pytest.approx(81.1, abs=0.05)
+    photographs, characters = percent["cifar10", "perceptual hash"], percent["kanji", "perceptual hash"]
+    assert min(photographs[name] for name in ("noise 0.1", "noise 0.2", "blur", "brightness")) >= 97
+    assert all(one["flip"] < 0.05 and one["shift"] < 1 for one in (photographs, characters))
+    assert chance["cifar10", "perceptual hash"] == pytest.approx(0.1, abs=0.05)
+    assert chance["kanji", "perceptual hash"] == pytest.approx(7.3, abs=0.05)
+    spread = {row["data"]: f"{row['pixel_std']:.2f}" for row in rows}
+    said = f"digits {spread['digits']}, Fashion-MNIST {spread['fashion-mnist']}, kanji {spread['kanji']}"
+    assert said in (ROOT / "docs/images.md").read_text(encoding="utf-8") and spread["cifar10"] == "0.50"
