@@ -63,4 +63,52 @@ def monitor_calibration_table() -> str:
     return f"{note}\n\n{as_table(rows)}\n\n{source_of('monitor_calibration.json', found)}"
 
 
-PARTS = {"monitor cost": monitor_cost_table, "monitor calibration": monitor_calibration_table}
+def copy_criteria_tables() -> str:
+    """The data sets, and what each criterion counts of real and of altered images."""
+    found = read_result("copy_criteria.json")
+    sets = [
+        {
+            "data": row["data"],
+            "pixels": "×".join(map(str, row["shape"])),
+            "training images": f"{row['training']:,}",
+            "held out for the threshold": f"{(row['held_out'] + 1) // 2:,}",
+            "held out for the chance level": f"{row['held_out'] // 2:,}",
+            "standard deviation of pixels": f"{row['pixel_std']:.2f}",
+            f"chance level, calibrated, {len(row['calibrated_chances'])} splits": spread(row["calibrated_chances"]),
+        }
+        for row in found["rows"]
+    ]
+    rows = [copy_row(data["data"], row) for data in found["rows"] for row in data["criteria"] if "found" in row]
+    left_out = [data["data"] for data in found["rows"] if any("refused" in row for row in data["criteria"])]
+    settings = found["settings"]
+    note = (
+        f"Percent of images with 95% intervals, on pixels from −1 to 1. Noise has the standard deviation 0.1 or 0.2, "
+        f"blur\nis Gaussian with {settings['blur']:g} pixel, brightness adds {settings['brightness']:g}, a shift "
+        f"moves the image by {settings['shift']} pixels to the right; then values beyond\n−1 and 1 are cut off. "
+        f"The perceptual hash needs 32×32 pixels, so it is not defined for {' and '.join(left_out)}."
+    )
+    return f"{as_table(sets)}\n\n{note}\n\n{as_table(rows)}\n\n{source_of('copy_criteria.json', found)}"
+
+
+def copy_row(data: str, row: dict[str, Any]) -> dict[str, str]:
+    threshold = "" if row["threshold"] is None else f"{row['threshold']:.2f}"
+    cells = {"data": data, "criterion": row["criterion"], "threshold": threshold}
+    cells["counted by chance"] = percent_interval(row["chance"])
+    return cells | {f"found: {name}": percent_interval(share) for name, share in row["found"].items() if name != "none"}
+
+
+def percent_interval(share: dict[str, Any]) -> str:
+    low, high = share["interval"]
+    return f"{100 * share['rate']:.1f} ({100 * low:.1f}–{100 * high:.1f})"
+
+
+def spread(rates: list[float]) -> str:
+    """Mean and range of some rates."""
+    return f"{100 * sum(rates) / len(rates):.1f}% ({100 * min(rates):.1f}–{100 * max(rates):.1f})"
+
+
+PARTS = {
+    "monitor cost": monitor_cost_table,
+    "monitor calibration": monitor_calibration_table,
+    "copy criteria": copy_criteria_tables,
+}

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from twoclocks.kernels.operations import Operations, Update
 from twoclocks.kernels.registry import Stacks, fused_forward
-from twoclocks.models.dit import EPSILON, DiT
+from twoclocks.models.dit import EPSILON, DiT, from_patches, to_patches
 from twoclocks.models.gpt import GPT, Cache, cached_attention
 from twoclocks.models.gpt_full import FullGPT
 
@@ -22,14 +22,14 @@ def modulation_layers(network: DiT) -> Stacks:
 
 @fused_forward(DiT, stacks=modulation_layers)
 def dit_forward(network: DiT, do: Operations, x: Tensor, noise_label: Tensor) -> Tensor:
-    tokens = do.embed(x.flatten(2).transpose(1, 2), network.embed, network.positions)
+    tokens = do.embed(to_patches(x, network.patch), network.embed, network.positions)
     condition = functional.silu(network.noise_embedding(noise_label))
     vectors = iter(do.modulations(condition, modulation_layers(network)[0]))
     update = None
     for block in network.blocks:
         tokens, update = dit_block(block, do, tokens, update, vectors)
     _, normed = do.modulate(tokens, update, next(vectors), next(vectors), EPSILON)
-    return do.read_out(normed, network.head).transpose(1, 2).reshape(x.shape)
+    return from_patches(do.read_out(normed, network.head), network.patch, x.shape)
 
 
 def dit_block(

@@ -1,12 +1,14 @@
-"""Diffusion transformer (Peebles & Xie 2023) as P1 uses it: patch size 1, no classes, no learned variance.
+"""Diffusion transformer (Peebles & Xie 2023) as P1 uses it: no classes, no learned variance, patch size 1 by default.
 
-Every entry of the image is a token. The noise level enters through Fourier features and a two-layer MLP, which
+Every square of ``patch`` × ``patch`` entries of the image is a token, so a patched DiT is the plain one on an image
+whose patches were moved into channels. The noise level enters through Fourier features and a two-layer MLP, which
 modulate each block (adaLN-zero: a fresh network is the identity on tokens and outputs zero).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,12 +22,13 @@ from twoclocks.models.attention import self_attention
 from twoclocks.models.base import MODELS, Network, TransformerSettings, distinct_labels, in_float32
 
 EPSILON = 1e-6  # of the normalisations
+MOST_PATCH = 1 << 10  # entries of a token grow with its square
 
 
 @MODELS.register("dit")
 @dataclass(frozen=True, kw_only=True)
 class DiTSettings(TransformerSettings):
-    """2D diffusion transformer with adaLN-zero blocks, one token per image entry."""
+    """2D diffusion transformer with adaLN-zero blocks, one token per image entry or patch."""
 
     sizes: ClassVar[dict[str, tuple[int, int, int]]] = {
         "nano": (192, 3, 3),
@@ -37,6 +40,9 @@ class DiTSettings(TransformerSettings):
     task: ClassVar[str] = "denoise images"
     example: ClassVar[tuple[tuple[int, ...], int]] = ((1, 6, 6), 2)
     frequencies: int = setting(256, "Fourier features of the noise level", at_least=2, at_most=1 << 16)
+    patch: int = setting(
+        1, "height and width of the square of pixels that is one token", at_least=1, at_most=MOST_PATCH, added=True
+    )
 
     def check(self) -> None:
         super().check()
@@ -45,7 +51,24 @@ class DiTSettings(TransformerSettings):
         if self.frequencies % 2:
             raise SettingError("frequencies", self.frequencies, "use an even number (sine and cosine)")
 
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        rows, columns = shape[-2:]
+        if rows % self.patch or columns % self.patch:
+            common = math.gcd(rows, columns)
+            *others, last = (str(size) for size in range(1, common + 1) if common % size == 0)
+            use = f"{', '.join(others)} or {last}" if others else last
+            fix = f"images of {rows}×{columns} cannot be cut into such squares; use {use}"
+            raise SettingError("patch", self.patch, fix)
+
+    def activations(self, shape: tuple[int, ...], symbols: int) -> int:
+        return super().activations(shape, symbols) // self.patch**2
+
+    @property
+    def title(self) -> str:
+        return super().title if self.patch == 1 else f"{super().title}, patches {self.patch}×{self.patch}"
+
     def build(self, shape: tuple[int, ...], symbols: int) -> DiT:
+        self.check_shape(shape)
         return DiT(self, shape)
 
 
@@ -58,12 +81,14 @@ class DiT(Network):
         super().__init__()
         width, depth, heads = settings.dimensions
         channels, rows, columns = shape
-        self.embed = nn.Linear(channels, width)
-        self.register_buffer("positions", sine_cosine_positions(width, rows, columns), persistent=False)
+        self.patch, entries = settings.patch, channels * settings.patch**2  # of a token
+        self.embed = nn.Linear(entries, width)
+        positions = sine_cosine_positions(width, rows // self.patch, columns // self.patch)
+        self.register_buffer("positions", positions, persistent=False)
         self.noise_embedding = NoiseEmbedding(settings.frequencies, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
         self.final_modulation = nn.Linear(width, 2 * width)
-        self.head = nn.Linear(width, channels)
+        self.head = nn.Linear(width, entries)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -82,13 +107,12 @@ class DiT(Network):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
-        tokens = in_float32(self.embed, x.flatten(2).transpose(1, 2)) + self.positions  # (n, rows·columns, width)
+        tokens = in_float32(self.embed, to_patches(x, self.patch)) + self.positions  # (n, length, width)
         condition = functional.silu(in_float32(self.noise_embedding, noise_label))  # (n, width)
         for block in self.blocks:
             tokens = block(tokens, condition)
         shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=2)
-        out = in_float32(self.head, modulate(tokens, shift, scale))
-        return out.transpose(1, 2).reshape(x.shape)
+        return from_patches(in_float32(self.head, modulate(tokens, shift, scale)), self.patch, x.shape)
 
 
 class Block(nn.Module):
@@ -116,6 +140,21 @@ def modulate(tokens: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     """Normalised tokens · (1 + scale) + shift: tokens (n, length, width), shift and scale (n, 1, width)."""
     normed = functional.layer_norm(tokens, tokens.shape[-1:], eps=EPSILON)
     return torch.addcmul(shift, normed, 1 + scale)  # one pass over memory in place of two
+
+
+def to_patches(x: Tensor, patch: int) -> Tensor:
+    """Images (n, channels, height, width) as patches (n, length, channels·patch²), row by row."""
+    if patch > 1:
+        x = functional.pixel_unshuffle(x, patch)
+    return x.flatten(2).transpose(1, 2)
+
+
+def from_patches(patches: Tensor, patch: int, shape: Sequence[int]) -> Tensor:
+    """Images of this shape (n, channels, height, width) from their patches."""
+    entries = patches.transpose(1, 2)
+    if patch == 1:
+        return entries.reshape(shape)
+    return functional.pixel_shuffle(entries.unflatten(2, (shape[2] // patch, shape[3] // patch)), patch)
 
 
 class NoiseEmbedding(nn.Module):
