@@ -32,7 +32,7 @@ def test_decode_inverts_encode_for_every_rule(encoding: Encoding, rule: Rule) ->
         with pytest.raises(SettingError, match="use scalar or one_hot"):
             encoding.check_rule(rule)
     elif isinstance(encoding, Pixels) and not rule.is_image:
-        with pytest.raises(SettingError, match="use rule.name: images"):
+        with pytest.raises(SettingError, match=r"use rule\.name: images"):
             encoding.check_rule(rule)
     else:
         check_encoding(encoding, rule)

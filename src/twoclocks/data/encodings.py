@@ -188,9 +188,8 @@ class Pixels(Encoding):
         return symbols.float() / 127.5 - 1
 
     def decode(self, rule: Arrays, x: Tensor) -> Decoded:
-        values = (x.float() + 1) * 127.5
-        symbols = values.round().clamp(0, rule.symbols - 1)
-        return Decoded(symbols.long(), (values - symbols).abs().flatten(1).amax(dim=1) / 127.5)
+        symbols = ((x.float() + 1) * 127.5).round().clamp(0, rule.symbols - 1).long()
+        return Decoded(symbols, (x.float() - self.encode(rule, symbols)).abs().flatten(1).amax(dim=1))
 
 
 @ENCODINGS.register("tokens")
