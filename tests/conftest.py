@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -19,6 +20,7 @@ os.environ.setdefault("TWOCLOCKS_CACHE", "0")  # also in subprocesses: tests nei
 
 from small_runs import SMALL_MODEL, TINY
 
+from twoclocks.core.packed_images import make_packed, write_packed
 from twoclocks.runs import Run, load_settings, run
 from twoclocks.sweeps.local import LocalPool
 
@@ -60,6 +62,35 @@ def tiny_images(tmp_path_factory: pytest.TempPathFactory) -> Run:
     change = {"model": {**model, "dropout": 0.2, "variance": True}, "objective": {**objective, "variance": "learned"}}
     settings = load_settings("demo", {**TINY, **change, "training": {**TINY["training"], "threads": 2}})
     return run(settings, tmp_path_factory.mktemp("runs") / "images")
+
+
+@pytest.fixture(scope="session")
+def image_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that presets for images of the user name; their images are random."""
+    folder = tmp_path_factory.mktemp("image files")
+    origin: dict[str, Any] = {"source": "random", "options": {}, "skipped": [], "duplicates": []}
+    for number, name in enumerate(("cifar10", "celeba")):
+        pixels = np.random.default_rng(number).integers(0, 256, (3000, 3, 32, 32), dtype=np.uint8)
+        write_packed(make_packed(pixels, tuple(map(str, range(3000))), origin), folder / f"{name}.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def twin_digits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
+    """Two small U-Nets on disjoint sets of real digits, from the same initial weights."""
+    model = {"width": 8, "blocks": 1, "heads": 2, "attention": [4]}
+    training = {"steps": 60, "batch": 8, "threads": 1}
+    evaluation = {"evaluations": 5, "first": 5, "samples": 128, "loss_rows": 64}
+    change = {
+        "data.n": 16,
+        "model": model,
+        "training": training,
+        "evaluation": evaluation,
+        "objective.sampler_levels": 6,
+    }
+    folder = tmp_path_factory.mktemp("twin digits")
+    made = [run(load_settings("images-small", {**change, "data.part": part}), folder / str(part)) for part in (0, 1)]
+    return made[0], made[1]
 
 
 @pytest.fixture

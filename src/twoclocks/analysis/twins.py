@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from twoclocks.analysis.agreement import agreement_of, cosines, hellinger, identical
 from twoclocks.analysis.twins_info import TwinsInfo, shared_times
+from twoclocks.analysis.whitening import Whitening, whitening_of
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.core.config import machine_settings
 from twoclocks.core.errors import SettingError, UserError
@@ -24,6 +27,8 @@ from twoclocks.dissection.cache import Cache, code_of_package, imported_code
 from twoclocks.dissection.execution import Report
 from twoclocks.dissection.subject import CheckpointError, RunSubject, Subject, finite, usable
 from twoclocks.dissection.view import Arrays
+from twoclocks.evaluation.image_neighbours import RatioCopies
+from twoclocks.rules.images import Images
 from twoclocks.runs.execution import named_memory_errors, threads_restored
 from twoclocks.runs.fork import differences
 from twoclocks.runs.load import Run
@@ -31,6 +36,7 @@ from twoclocks.runs.settings import RunSettings
 from twoclocks.store.checksums import DamagedError
 from twoclocks.store.folders import DERIVED
 
+TILE = 1024  # samples that are compared with a training set at a time
 ROWS = 1024  # strings on which outputs are compared (P2 §4.4)
 MOST_ROWS = 10**7  # of test strings
 # What may differ between twins: data, initial weights, how fast they were computed, and what was evaluated beside.
@@ -109,11 +115,12 @@ def compare_subjects(
         same=found["same"].mean(axis=1),
         same_chance=found["chance"][:, 1],
         rows=near.shape[3],
-        copies=(near == 0).mean(axis=3),
+        copies=found["copied"].mean(axis=3),
         distance=near.mean(axis=3),
         distance_error=near.std(axis=3, ddof=1) / math.sqrt(near.shape[3]),
-        chance=a.rule.copy_chance(settings.data.n),
+        chance=a.evaluator.reference.copy_chance,
         outputs=outputs,
+        cosine=found["cosine"].mean(axis=3) if "cosine" in found else None,
         strings=strings,
         confidence=how.confidence,
         notes=tuple(notes),
@@ -171,22 +178,43 @@ def sample_measurement(a: Subject, b: Subject, step: int) -> Arrays:
     first, second = (subject.judged(step)[0].symbols for subject in (a, b))
     if len(first) < 2:
         raise CheckpointError(f"step {step:,}: a single sample was stored; at least 2 are needed")
-    cosine, chance = cosines(as_vectors(a, first), as_vectors(a, second))
+    as_vectors = vectors_of(a)
+    cosine, chance = cosines(as_vectors(first), as_vectors(second))
     same, same_chance = identical(first, second, a.rule.symbols)
-    near = [[subject.evaluator.neighbours.distance(rows) for subject in (a, b)] for rows in (first, second)]
-    return {
-        "apart": (1 - cosine).cpu().numpy(),
-        "same": same,
-        "chance": np.array([1 - chance, same_chance]),
-        "distance": torch.stack([torch.stack(row) for row in near]).cpu().numpy(),
-    }
+    found = {"apart": (1 - cosine).cpu().numpy(), "same": same, "chance": np.array([1 - chance, same_chance])}
+    # By model, then by training set.
+    near = [[nearness(subject, rows, as_vectors) for subject in (a, b)] for rows in (first, second)]
+    for name in near[0][0]:
+        found[name] = torch.stack([torch.stack([one[name] for one in row]) for row in near]).cpu().numpy()
+    return found
 
 
-def as_vectors(subject: Subject, symbols: Tensor) -> Tensor:
-    """Symbols as vectors whose cosine is that of the images, or for tokens the fraction that is equal."""
+def nearness(subject: Subject, rows: Tensor, as_vectors: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """Distances of samples to the nearest training sample, which of them are copies, and the cosine to real images."""
+    if not subject.rule.is_image:
+        distance = subject.evaluator.neighbours.distance(rows)
+        return {"distance": distance, "copied": distance == 0}
+    copies = subject.evaluator.copies
+    assert isinstance(copies, RatioCopies)
+    nearest = copies.neighbours.two_nearest(rows)
+    samples, images = (normalize(as_vectors(some.to(rows.device)), dim=1) for some in (rows, subject.train))
+    cosine = torch.cat([(part @ images.T).amax(dim=1) for part in samples.split(TILE)])
+    return {"distance": nearest.distance[:, 0], "copied": copies.among(nearest), "cosine": cosine}
+
+
+def vectors_of(subject: Subject) -> Callable[[Tensor], Tensor]:
+    """Symbols as vectors whose cosine is that of (whitened) images, or for tokens the fraction that is equal."""
+    if isinstance(subject.rule, Images):
+        return known_whitening(subject.rule, str(subject.device))
     if subject.encoding.kind == "image":
-        return subject.encode(symbols)
-    return torch.nn.functional.one_hot(symbols.flatten(1), subject.rule.symbols)
+        return subject.encode
+    return lambda symbols: torch.nn.functional.one_hot(symbols.flatten(1), subject.rule.symbols)
+
+
+@lru_cache(maxsize=2)
+def known_whitening(rule: Images, device: str) -> Whitening:
+    """The same for all steps of a comparison: its eigenvectors take seconds for images of 32×32."""
+    return whitening_of(rule, device)
 
 
 def output_measurements(

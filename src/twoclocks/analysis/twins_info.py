@@ -18,7 +18,7 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.arrays import Floats
 from twoclocks.core.proportion import clopper_pearson
 from twoclocks.dissection.view import confidence_words, order_words, plain, when
-from twoclocks.evaluation.nearest import NearestDistance
+from twoclocks.evaluation.nearest import ImageDistance, NearestDistance
 
 NAMES = ("A", "B")
 TAIL = 0.025  # of pointwise 95% intervals
@@ -39,13 +39,29 @@ class TwinsInfo:
     same_chance: Floats  # (steps,): of samples from different noises
     rows: int  # samples compared
     copies: Floats  # (steps, model, set): fraction of a model's samples that are in A's, in B's training set
-    distance: Floats  # (steps, model, set): mean number of entries that differ from the nearest sample of the set
+    # (steps, model, set): mean number of entries that differ from the nearest sample of the set, or distance of images
+    distance: Floats
     distance_error: Floats  # (steps, model, set): standard errors of these means
     chance: float  # fraction of a perfect model's samples that are in a training set of this size
     outputs: Agreement | None = None  # Hellinger distance of the probabilities of tokens
     strings: int = 0  # of neither training set, on which outputs are compared
     confidence: float = 0.95  # of bounds that hold at all evaluations together
     notes: tuple[str, ...] = ()
+    cosine: Floats | None = (
+        None  # (steps, model, set): real images, mean cosine to the nearest whitened image of the set
+    )
+
+    @property
+    def real(self) -> bool:
+        """Whether samples are real images, compared after whitening."""
+        return self.cosine is not None
+
+    @property
+    def measure(self) -> str:
+        """What the distance between samples is."""
+        if not self.images:
+            return "part of the tokens that differ"
+        return "1 - cosine of whitened images" if self.real else "1 - cosine"
 
     @property
     def shared(self) -> SharedTimes:
@@ -83,6 +99,7 @@ class TwinsInfo:
 
     def sample_sentences(self) -> list[str]:
         what = "mean cosine" if self.images else "mean fraction of equal tokens"
+        what = f"{what} of whitened images" if self.real else what
         parts = []
         for period, mean, inside in self.periods(self.samples):
             same, chance = self.same[inside].mean(), self.same_chance[inside].mean()
@@ -134,10 +151,10 @@ class TwinsInfo:
     def copy_sentences(self) -> list[str]:
         own, other = (self.copies[-1, [0, 1], order] for order in ([0, 1], [1, 0]))
         low, high = self.copies_interval()
-        near = self.distance[-1]
+        near, unit = self.distance[-1], "(root mean square)" if self.real else "entries"
         parts = [
             f"{name} {own[k]:.1%} ({low[-1, k, k]:.1%} to {high[-1, k, k]:.1%}) of its own and {other[k]:.1%} of the "
-            f"other's training set, {near[k, k]:.2f} and {near[k, 1 - k]:.2f} entries from the nearest sample in it"
+            f"other's training set, {near[k, k]:.2f} and {near[k, 1 - k]:.2f} {unit} from the nearest sample in it"
             for k, name in enumerate(NAMES)
         ]
         leaking, sure = self.leaking(), confidence_words(self.confidence or PLAIN)
@@ -164,7 +181,7 @@ class TwinsInfo:
             "same_start": self.same_start,
             "window": None if window is None else [window[0], None if math.isinf(window[1]) else window[1]],
             "tau_mem": [None if one is None else one.memory.as_json() for one in self.clocks],
-            "measure": "1 - cosine" if self.images else "part of the tokens that differ",
+            "measure": self.measure,
             "samples": self.samples.numbers(),
             "identical": {
                 "mean": plain(self.same),
@@ -175,7 +192,8 @@ class TwinsInfo:
             "hellinger": None if self.outputs is None else {"strings": self.strings, **self.outputs.numbers()},
             "copies": by_pair(self.copies),
             "copy_chance": self.chance,
-            NearestDistance.name: by_pair(self.distance),
+            ImageDistance.name if self.real else NearestDistance.name: by_pair(self.distance),
+            **({} if self.cosine is None else {"nearest_cosine": by_pair(self.cosine)}),
             "control_failed": self.leaking(),
         }
 
@@ -201,5 +219,6 @@ def shared_times(clocks: Sequence[Clocks | None]) -> SharedTimes:
 
 
 def first_learned(clocks: Clocks) -> float:
-    """The step at which the first part of the rule is learned; 0 where none is."""
-    return min((one.upper for one in (clocks.rule, *clocks.parts.values()) if one.seen), default=0.0)
+    """The step at which the first part of the rule is learned, or samples are good; 0 where none is."""
+    first = clocks.generation if clocks.generation is not None else clocks.rule
+    return min((one.upper for one in (first, *clocks.parts.values()) if one.seen), default=0.0)

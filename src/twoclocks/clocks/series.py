@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from twoclocks.clocks.onset import Numbers
+from twoclocks.clocks.quality import Quality
 from twoclocks.core.arrays import Floats
 from twoclocks.core.counts import TRIALS, Row, hits_of, is_stored, scaled_hits
 
@@ -23,6 +24,7 @@ class SeriesColumns:
     gap_error: str
     step: str = "step"
     parts: Mapping[str, str] = field(default_factory=dict)
+    quality: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name: columns of value and error, best first
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Series:
     parts: Mapping[str, Numbers] | None = None  # valid pieces of a kind, as a number of samples
     copies: str = "copies"  # what was counted as one, in words
     copied_valid: Numbers | None = None  # copies that are valid too; None: all copies are
+    quality: Quality | None = None  # of samples without a rule
 
     @classmethod
     def from_looks(cls, looks: Sequence[Look], copies: str = "copies") -> Series:
@@ -108,4 +111,13 @@ class Series:
         parts = columns.parts if rows else {}
         kinds = {kind: name for kind, name in parts.items() if all(is_stored(row, name) for row in rows)}
         found = {kind: [scaled_hits(row, name) for row in rows] for kind, name in kinds.items()}
-        return replace(cls.from_looks([Look.from_row(row, columns) for row in rows]), parts=found)
+        looks = [Look.from_row(row, columns) for row in rows]
+        return replace(cls.from_looks(looks), parts=found, quality=quality_of(rows, columns.quality))
+
+
+def quality_of(rows: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> Quality | None:
+    """The first measure of quality that every row has, with its error."""
+    for name, (value, error) in columns.items():
+        if rows and all(value in row and error in row for row in rows):
+            return Quality(name, [row[value] for row in rows], [row[error] for row in rows])
+    return None

@@ -11,6 +11,7 @@ from twoclocks.clocks.chance import SHARE, Chance
 from twoclocks.clocks.change_point import change_point, no_change
 from twoclocks.clocks.looks import least_samples
 from twoclocks.clocks.onset import Numbers, Onset, definition_of, gap_onset, onset
+from twoclocks.clocks.quality import generation_onset
 from twoclocks.clocks.series import Series
 from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import Settings, setting
@@ -44,6 +45,9 @@ class ClockSettings(Settings):
     memory_threshold: float = setting(0.1, "proportion of copies above which copying has begun", above=0, below=1)
     above_chance: bool = setting(False, "add the chance level of copies to memory_threshold (P1's 'adaptive')")
     gap_threshold: float = setting(0.05, "held-out loss minus training loss above which the gap is open", above=0)
+    quality_factor: float = setting(
+        1.2, "data without a rule: τ_gen is when quality is within this factor of its best", above=1, added=True
+    )
     sustain: int = setting(3, "consecutive evaluations that must agree", at_least=1)
     confidence: float = setting(0.95, "of the bounds, over all evaluations together; 0: no bounds", at_least=0, below=1)
     stop: Policy = setting("never", f"when a run ends before its last step: {', '.join(POLICIES)}")
@@ -105,16 +109,17 @@ class ClockSettings(Settings):
 
     def read(self, series: Series, copy_chance: Chance | float | None, changes: bool = True) -> Clocks:
         """All clocks of a series; ``changes`` adds change points, which take about as long as all other clocks."""
-        rule = f"above {self.rule_threshold:g}"
+        rule, memory = f"above {self.rule_threshold:g}", self.memory_clock(series, copy_chance)
         return Clocks(
             rule=self.rule_clock(series),
-            memory=self.memory_clock(series, copy_chance),
+            memory=memory,
             gap=self.gap_onset(series),
             parts={
                 kind: self.rate_onset(series, hits, self.rule_threshold, f"valid {kind}s {rule}")
                 for kind, hits in (series.parts or {}).items()
             },
             changes=change_points(series, self.confidence or PLAIN) if changes else {},
+            generation=self.generation_onset(series, memory),
         )
 
     def rule_clock(self, series: Series) -> Onset:
@@ -139,6 +144,13 @@ class ClockSettings(Settings):
         """When the rate of hits rises above a threshold to stay there."""
         found = onset(series.steps, hits, series.trials, threshold, self.sustain, self.confidence)
         return found.defined(definition_of(what, self.sustain, self.confidence))
+
+    def generation_onset(self, series: Series, memory: Onset) -> Onset | None:
+        """τ_gen; None where samples can be valid or invalid, or their quality was not measured."""
+        if series.valid is not None or series.quality is None:
+            return None
+        how = self.quality_factor, self.sustain, self.confidence
+        return generation_onset(series.steps, series.quality, memory, *how)
 
     def gap_onset(self, series: Series) -> Onset | None:
         """When the loss gap opens; None where losses were not measured."""

@@ -22,11 +22,17 @@ class Clocks:
     gap: Onset | None = None  # of held-out loss minus training loss; None if it was not measured
     parts: Mapping[str, Onset] = field(default_factory=dict)  # rows, columns, layers, …: when each kind is learned
     changes: Mapping[str, Onset] = field(default_factory=dict)  # of "rule" and "memory", by change point
+    generation: Onset | None = None  # τ_gen of data without a rule: when samples are nearly as good as they get
 
     @property
     def has_rule(self) -> bool:
-        """Whether there is a rule clock: natural data have only the clocks of copies and of the loss gap."""
+        """Whether there is a rule clock: natural data have the clocks of quality, of copies and of the loss gap."""
         return self.rule.definition != NO_RULE.definition
+
+    @property
+    def learned(self) -> Onset | None:
+        """The clock with which the window begins: τ_rule, or τ_gen of data without a rule; None without either."""
+        return self.rule if self.has_rule else self.generation
 
     @property
     def suspected(self) -> float | None:
@@ -47,11 +53,12 @@ class Clocks:
 
     @property
     def learned_before_suspicion(self) -> bool:
-        """Whether the rule was learned before the first evaluation above the threshold of memory, if there is one."""
-        if not self.rule.seen or self.memory.suspected is None:
-            return self.rule.seen
+        """Whether it was learned before the first evaluation above the threshold of memory, if there is one."""
+        learned = self.learned
+        if learned is None or not learned.seen or self.memory.suspected is None:
+            return learned is not None and learned.seen
         before, first = self.memory.suspected
-        return self.rule.upper <= before and self.rule.upper < first  # at step 0 the two are the same evaluation
+        return learned.upper <= before and learned.upper < first  # at step 0 the two are the same evaluation
 
     @property
     def verdict(self) -> Verdict:
@@ -59,22 +66,22 @@ class Clocks:
 
         open and empty hold at the confidence of the onsets' bounds; suspected: some evaluations are above the threshold
         of memory, but not enough in a row; unknown: the intervals overlap. Where memory comes first, a later rule onset
-        does not count as rule learning (P1 C.7).
+        does not count as rule learning (P1 C.7). Data without a rule have τ_gen in place of τ_rule.
         """
         if self.suspected is not None:
             return "suspected"
-        if not self.has_rule:
+        if self.learned is None:
             return "unknown"
-        if self.rule.upper <= self.memory.lower and self.learned_before_suspicion:
+        if self.learned.upper <= self.memory.lower and self.learned_before_suspicion:
             return "open"
-        if self.memory.seen and self.memory.upper <= self.rule.lower:
+        if self.memory.seen and self.memory.upper <= self.learned.lower:
             return "empty"
         return "unknown"
 
     @property
     def learned_by_memory(self) -> bool:
         """Whether samples became valid only after they had become copies; such a rule clock does not count."""
-        return self.verdict == "empty" and self.rule.seen
+        return self.has_rule and self.verdict == "empty" and self.rule.seen
 
     @property
     def window(self) -> tuple[float, float] | None:
@@ -82,16 +89,16 @@ class Clocks:
 
         It ends before the first evaluation that is above with confidence, even if that did not last.
         """
-        if self.verdict not in ("open", "suspected") or not self.learned_before_suspicion:
+        if self.verdict not in ("open", "suspected") or not self.learned_before_suspicion or self.learned is None:
             return None
         end = self.memory.lower if self.memory.seen else math.inf
-        return self.rule.upper, end if self.memory.suspected is None else min(end, self.memory.suspected[0])
+        return self.learned.upper, end if self.memory.suspected is None else min(end, self.memory.suspected[0])
 
     def __str__(self) -> str:
         excursion = "" if self.excursion is None else excursion_words(self.excursion)
         if self.suspected is not None:
             return f"copying suspected since step {self.suspected:,.0f}, unconfirmed{self.window_words()}{excursion}"
-        if not self.has_rule:
+        if self.learned is None:
             return f"no rule: gap and copy clocks only{excursion}"
         if self.learned_by_memory:
             return "empty, rule by memory"
@@ -110,6 +117,7 @@ class Clocks:
         window = self.window
         return {
             "tau_rule": self.rule.as_json(),
+            "tau_gen": None if self.generation is None else self.generation.as_json(),
             "tau_mem": self.memory.as_json(),
             "tau_gap": None if self.gap is None else self.gap.as_json(),
             "parts": {kind: one.as_json() for kind, one in self.parts.items()},

@@ -71,8 +71,10 @@ def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -
     whose contexts the training set can fill), which never see the whole piece. Then, marked in its name, the order
     that does, where the piece is consecutive in raster order: groups and rows are, and so is the lowest layer of a
     grammar; for scattered groups, columns, blocks and higher layers no order sees the piece. Then the tree of
-    pairs, unless the sample is too large for it.
+    pairs, unless the sample is too large for it. Images have none: they need other baselines than n-grams of pixels.
     """
+    if rule.is_image:
+        return []
     pieces = {kind: piece.shape[2] for kind, piece in rule.parts(rule.empty(1)).items()}
     smallest = min(pieces, key=lambda kind: pieces[kind])
     orders = tried_orders(range(1, pieces[smallest]), rule, len(train))

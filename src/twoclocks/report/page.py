@@ -134,6 +134,8 @@ def verdict_sentence(one: Chapter) -> str:
         until = "to the end of the run" if end == float("inf") else f"to step {end:,.0f}"
         new = one.curves.new_in_window
         share = "" if new is None else f" In it, {new:.0%} of the samples are valid and new."
+        if not clocks.has_rule and clocks.generation is not None:
+            share = f" It begins with τ_gen: {clocks.generation.definition}."
         return f"{title}: the window is open from step {begin:,.0f} {until}.{share}{excursion_sentence(clocks)}"
     if clocks.suspected is not None:
         return f"{title}: {suspicion_sentence(one.curves)}{excursion_sentence(clocks)}"

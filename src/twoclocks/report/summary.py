@@ -46,7 +46,10 @@ def plain_number(value: float) -> float | int | None:
 
 def named_onsets(clocks: Clocks) -> dict[str, Onset]:
     """Every onset of a run by name; those of pieces only where a rule has several kinds of them."""
-    found = {"τ_rule": clocks.rule, "τ_mem": clocks.memory} if clocks.has_rule else {"τ_mem": clocks.memory}
+    found = {"τ_rule": clocks.rule} if clocks.has_rule else {}
+    if clocks.generation is not None:
+        found["τ_gen"] = clocks.generation
+    found["τ_mem"] = clocks.memory
     if clocks.gap is not None:
         found["τ_gap"] = clocks.gap
     if len(clocks.parts) > 1:

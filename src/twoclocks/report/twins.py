@@ -60,7 +60,7 @@ def known_twins(a: Run, b: Run) -> TwinsInfo | None:
 
 
 def draw(info: TwinsInfo) -> Any:
-    panels: list[Panel] = [draw_samples, draw_copies, draw_distance]
+    panels: list[Panel] = [draw_samples, draw_copies, draw_cosine if info.real else draw_distance]
     if info.outputs is not None:
         panels.insert(1, draw_outputs)
     columns = 3 if len(panels) == 3 else 2
@@ -77,7 +77,7 @@ def draw(info: TwinsInfo) -> Any:
 def draw_samples(axis: Any, info: TwinsInfo) -> None:
     """Agreement of samples from the same noise."""
     found, x = info.samples, on_log(info.steps)
-    what = "cosine" if info.images else "equal tokens"
+    what = ("whitened cosine" if info.real else "cosine") if info.images else "equal tokens"
     line_with_band(axis, x, 1 - found.mean, 1 - found.high, 1 - found.low, light("ink"), label=what)
     axis.plot(x, 1 - found.chance, color=light("ink"), label=f"{what}, by chance", **CHANCE)
     line_with_band(axis, x, info.same, *info.same_interval(), light("new"), label="identical samples")
@@ -125,6 +125,20 @@ def draw_distance(axis: Any, info: TwinsInfo) -> None:
     axis.set_title("nearest training sample", fontsize=9, pad=32)
     axis.set_ylabel("entries that differ, mean")
     axis.set_ylim(bottom=0)
+
+
+def draw_cosine(axis: Any, info: TwinsInfo) -> None:
+    """Cosine to the nearest image of either training set, beside that of the two models (P2 Fig. 2)."""
+    assert info.cosine is not None
+    for k, name in enumerate(NAMES):
+        for other, colour, whose in ((k, "memory", "its own"), (1 - k, "muted", "the other's")):
+            label = f"{name}, to {whose} set"
+            style = {"color": light(colour), "linestyle": DASHES[k], "label": label}
+            axis.plot(on_log(info.steps), info.cosine[:, k, other], **style)
+    axis.plot(on_log(info.steps), 1 - info.samples.mean, color=light("ink"), label="A to B")
+    axis.set_title("nearest training image", fontsize=9, pad=32)
+    axis.set_ylabel("whitened cosine, mean")
+    axis.set_ylim(min(0.0, float((1 - info.samples.mean).min())), 1.03)
 
 
 def mark_parting(axis: Any, found: Agreement) -> None:

@@ -17,19 +17,20 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_names
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import held_out_images, holdout_set, loss_splits
-from twoclocks.evaluation.evaluator import Evaluator
+from twoclocks.data.sets import loss_splits
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.runs.columns import (
     AVERAGED_METRICS,
     LOSS,
     LOSS_GAP_ERROR,
+    LOSS_HELD_OUT_ERROR,
     STEP,
     averaged_columns,
     averaged_row,
     loss_column,
 )
+from twoclocks.runs.evaluators import make_evaluator
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
@@ -65,10 +66,7 @@ class Experiment:
         torch.backends.cudnn.deterministic = True  # their own; a run that is resumed must be the same run
         self.train_rows = settings.data.training_set(self.rule)
         self.splits = self.loss_splits()
-        holdout = holdout_set(self.rule, self.train_rows, settings.data.seed)
-        held_out = held_out_images(self.rule, self.train_rows, settings.data.seed) if self.rule.is_image else None
-        train, omitted = self.train_rows.to(self.device), settings.data.omitted(self.rule)
-        self.evaluator = Evaluator(self.rule, train, settings.evaluation, holdout, omitted, held_out)
+        self.evaluator = make_evaluator(settings, self.train_rows, self.device)
         self.network = self.build_network()
         self.average = None
         averaged = copy.deepcopy(self.network) if settings.training.average else None
@@ -206,6 +204,8 @@ class Experiment:
         if "held_out" in found and len(found["train"]) > 1:
             gaps = found["held_out"] - found["train"]
             row[LOSS_GAP_ERROR] = float(gaps.std() / math.sqrt(len(gaps)))
+            if self.rule.is_corpus:  # the quality of natural data, whose samples are neither valid nor invalid
+                row[LOSS_HELD_OUT_ERROR] = float(found["held_out"].std() / math.sqrt(len(gaps)))
         return row
 
     def weights(self) -> dict[str, Tensor]:

@@ -23,6 +23,7 @@ def loss_column(split: str) -> str:
 
 
 LOSS_TRAIN, LOSS_HELD_OUT, LOSS_CUBE = (loss_column(split) for split in ("train", "held_out", "cube"))
+LOSS_HELD_OUT_ERROR = loss_column("held_out_error")  # standard error of the held-out loss
 LOSS_GAP_ERROR = loss_column("gap_error")  # standard error of held-out minus training loss
 
 # What a table of many runs shows of the last evaluation of each.
@@ -71,4 +72,5 @@ def clock_columns(part_kinds: Iterable[str], weights: Weights = "raw") -> Series
         gap_error=name(LOSS_GAP_ERROR),
         step=STEP,
         parts={kind: name(PartAccuracy.column(kind)) for kind in part_kinds},
+        quality={"held-out loss": (name(LOSS_HELD_OUT), name(LOSS_HELD_OUT_ERROR))},
     )

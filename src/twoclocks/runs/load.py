@@ -23,7 +23,6 @@ from twoclocks.core.counts import hits_key, hits_of, is_stored, values_of
 from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.core.plugins import missing_imports, needs_imports
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import holdout_set
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.metric import Column
 from twoclocks.evaluation.samples import Outcome
@@ -219,10 +218,9 @@ class Run:
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        rule, data = self.settings.rule, self.settings.data
-        train = data.training_set(rule)
-        holdout = holdout_set(rule, train, data.seed)
-        return Evaluator(rule, train, self.settings.evaluation, holdout, data.omitted(rule))
+        from twoclocks.runs.evaluators import make_evaluator  # imports all components; tables of clocks need none
+
+        return make_evaluator(self.settings, self.settings.data.training_set(self.settings.rule))
 
     def samples(self, step: int) -> tuple[Decoded, Outcome]:
         """The samples stored at an evaluation, and which of them are valid and which are copies."""
