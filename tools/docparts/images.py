@@ -6,7 +6,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from docparts.formatting import as_table, read_result, source_of
-
 from twoclocks.evaluation.quality import AutoencoderSpace
 from twoclocks.evaluation.quality.metrics import MEANING
 
@@ -49,7 +48,8 @@ def image_quality_table() -> str:
     note = (
         f"scikit-learn's digits, mean over {found['settings']['seeds']} random splits (± standard deviation) into "
         f"{sizes['reserved']} reserved,\n{sizes['train']} training and 2 · {sizes['half']} held-out images; "
-        f"{sizes['half']} samples. Blur: standard deviation in pixels. Noise: where pixels are −1 to 1."
+        f"{sizes['half']} samples. Blur: standard deviation in\n"
+        "pixels. Noise: standard deviation, where pixels are −1 to 1."
     )
     return f"{note}\n\n{as_table(table)}\n\n{source_of(RESULT, found)}"
 
@@ -73,13 +73,18 @@ def feature_space_table() -> str:
                     f"×{mean(values[1] / values[0] for values in ladders):.2f} "
                     f"({mean(differences) / stdev(differences):.1f})"
                 )
+            last = [ladder(chosen(rows, seed=one["seed"]), "missing classes") for one in floors]
+            row["missing classes 5"] = f"×{mean(values[-1] / values[0] for values in last):.1f}"
+            blurred = chosen(rows, kind="blur", level=max(one["level"] for one in chosen(rows, kind="blur")))
+            row[f"precision at blur {blurred[0]['level']:g}"] = f"{mean(one['precision'] for one in blurred):.2f}"
             row["right order"] = f"{ordered} of {len(LADDERS) * len(floors)}"
             row["seconds"] = f"{mean(one['seconds'] for one in floors):.1f} for {sizes['reserved']:,}"
             table.append(row)
     note = (
         "Fréchet distance of real images that nothing has seen, and by which factor it rises at the weakest step of\n"
-        "blur, noise and missing classes. In brackets: mean difference, divided by its standard deviation over splits.\n"
-        "Right order: splits in which every further step raises it. Seconds: training on one core, for so many images."
+        "blur, noise and missing classes. In brackets: mean difference, divided by its standard deviation over the\n"
+        f"{found['settings']['seeds']} splits. Right order: for each split and each kind, whether every further step "
+        "raises it. Seconds:\ntraining on one core of a shared machine, for so many images."
     )
     return f"{note}\n\n{as_table(table)}\n\n{source_of(RESULT, found)}"
 

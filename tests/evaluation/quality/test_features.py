@@ -26,7 +26,8 @@ from twoclocks.evaluation.quality import (
     load_features,
     save_features,
 )
-from twoclocks.evaluation.quality.features import PixelFeatures, principal_components
+from twoclocks.evaluation.quality.autoencoder import decode, encode, trained
+from twoclocks.evaluation.quality.features import PixelFeatures, principal_components, unit_images
 
 SPACES: dict[str, FeatureSpace] = {"pixels": PixelSpace(), "autoencoder": AutoencoderSpace(steps=300)}
 
@@ -62,6 +63,7 @@ def test_features_are_fixed_floats_with_unit_variance_and_do_not_depend_on_batch
     found = features(pixels)
     assert found.dtype == torch.float32 and found.shape[0] == 1797 and features.name == name
     assert float(found[:RESERVED].double().var(dim=0).mean()) == pytest.approx(1, rel=0.01)
+    assert float(found[:RESERVED].mean(dim=0).abs().max()) < 1e-4
     assert torch.allclose(features(pixels[5:8]), found[5:8], atol=1e-5)
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -82,6 +84,18 @@ def test_images_of_any_size_and_few_images_have_finite_features(shape: tuple[int
     for space in (PixelSpace(), AutoencoderSpace(steps=2)):
         for images in (pixels, torch.zeros_like(pixels)):  # equal images have no variance
             assert torch.isfinite(space.fit(images)(pixels)).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_the_autoencoder_learns_to_restore_images_that_it_has_not_seen(noise: float) -> None:
+    images = unit_images(digits()[0])
+    seen, unseen = images[:RESERVED], images[RESERVED:]
+    errors = {}
+    for steps in (1, 200):
+        weights = trained(seen, AutoencoderSpace(steps=steps, noise=noise))
+        errors[steps] = float((decode(encode(unseen, weights), weights, (8, 8)) - unseen).square().mean())
+    variance = float((unseen - seen.mean(dim=0)).square().mean())
+    assert errors[200] < 0.5 * variance < variance < errors[1], (errors, variance)
 
 
 def test_principal_components_are_the_same_from_either_matrix() -> None:

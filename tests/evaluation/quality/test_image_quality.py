@@ -89,7 +89,6 @@ def test_fresh_real_images_are_at_the_floor_and_other_generators_are_not() -> No
 
 
 def test_more_samples_are_cut_into_groups_so_that_the_bias_stays_that_of_the_floor() -> None:
-    """A thousand times the same images would have a smaller bias if they were compared at once."""
     made = ImageQuality(evaluator(samples=200).reference)
     assert made.scale is not None
     pixels = torch.cat([digits()[0][TRAIN], digits()[0][FRESH]])
@@ -97,6 +96,8 @@ def test_more_samples_are_cut_into_groups_so_that_the_bias_stays_that_of_the_flo
     assert (found.compared, found.samples) == (600, 600)
     found = made.scale(pixels[:599])
     assert (found.compared, found.samples) == (400, 599)  # what does not fill a group is left out
+    row = evaluator(samples=200).row(Decoded(pixels[:599].long(), torch.zeros(599)))
+    assert row["precision_trials"] == 400 and row["authenticity_trials"] == 599
 
 
 def test_too_few_samples_have_no_value() -> None:

@@ -53,6 +53,15 @@ def test_neighbours_agree_with_the_definitions(k: int, pairs: int, monkeypatch: 
         assert fast(real, fake, k) == pytest.approx(slow(real, fake, k), abs=1e-12)
 
 
+def test_a_point_on_the_edge_of_a_ball_is_outside() -> None:
+    real, fake = torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([[4.0], [3.5], [-1.0], [-2.0]])
+    precise, recalled = precision_recall(real, fake, k=1)
+    assert precise.tolist() == [False, True, False, False]
+    assert recalled.tolist() == [False, False, False, False]  # 0 lies on the edge of −1's ball, 3 on that of 3.5
+    density, covered = density_coverage(real, fake, k=1)
+    assert density.tolist() == [0, 1, 0, 0] and covered.tolist() == [False, False, False, True]
+
+
 def test_a_perfect_generator_has_the_expected_density_and_coverage() -> None:
     found = [fast(normal(400, 4, seed), normal(400, 4, seed + 100)) for seed in range(20)]
     mean = {name: sum(row[name] for row in found) / 20 for name in found[0]}

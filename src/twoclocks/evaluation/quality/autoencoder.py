@@ -1,4 +1,4 @@
-"""Features that need no download: the code of a small denoising autoencoder, trained on reserved images."""
+"""Features that need no download: the code of a small autoencoder, trained on reserved images."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class AutoencoderSpace(FeatureSpace):
     dimensions: int = setting(32, "length of the code", at_least=1, at_most=1024)
     steps: int = setting(600, "training steps, of 64 images each", at_least=1, at_most=10**6)
     noise: float = setting(
-        0.5, "largest standard deviation of the noise on input images, whose pixels are −1 to 1", at_least=0
+        0.0, "largest standard deviation of the noise on input images, whose pixels are −1 to 1", at_least=0
     )
     seed: int = setting(0, "seed of the initial weights, the batches and the noise")
 
@@ -68,7 +68,7 @@ class AutoencoderSpace(FeatureSpace):
 
 
 def trained(images: Tensor, settings: AutoencoderSpace) -> dict[str, Tensor]:
-    """Weights that restore images (n, channels, height, width) from their noisy versions, by mean squared error."""
+    """Weights that restore images (n, channels, height, width) from their codes, by mean squared error."""
     generator = torch_stream(settings.seed, "feature network")
     weights = initial_weights((images.shape[1], images.shape[2], images.shape[3]), settings.dimensions, generator)
     optimizer = torch.optim.Adam(weights.values(), lr=RATE)

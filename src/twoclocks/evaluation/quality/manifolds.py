@@ -1,7 +1,7 @@
 """Quality from nearest neighbours in a feature space: precision, recall, density, coverage and authenticity.
 
 Each number compares distances between pairs. They are computed from differences, not from products: equal points have
-the distance 0, and a pair has the same distance wherever it stands, so that ties are decided alike on every device.
+the distance 0, and a pair has the same distance wherever it stands, so that ties do not depend on the order.
 """
 
 from __future__ import annotations
