@@ -66,10 +66,10 @@ class Quality(NamedTuple):
 class QualityScale:
     """Quality of samples against held-out images, with its floor.
 
-    **Real images are held-out ones.** P2 takes FID against all 60,000 images of CIFAR-10, those it trained on among them.
-    The larger the part of the training set in the reference, the better a model that copies: against the training set
-    itself its distance is 0. Against held-out images a copy is worth no more than any other real image, so quality and
-    copying stay two questions. Only authenticity, which asks for copies, compares with the training set.
+    **Real images are held-out ones.** P2 takes FID against all 60,000 images of CIFAR-10, among them those that it
+    trained on. The larger the part of the training set in the reference, the better a model that copies: against the
+    training set itself its distance is 0. Against held-out images a copy is worth no more than any other real image,
+    so quality and copying stay two questions. Only authenticity, which asks for copies, compares with the training set.
 
     **Equal numbers.** All numbers but kernel distance, density and authenticity depend on how many images are compared.
     So the held-out images are cut into two halves of ``group`` images. The first is the reference. The value of the
