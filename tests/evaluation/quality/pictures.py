@@ -47,6 +47,7 @@ class Digits(Rule):
 
     has_rule: ClassVar[bool] = False
     is_corpus: ClassVar[bool] = True
+    is_image: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,7 +57,7 @@ class Digits(Rule):
     def symbols(self) -> int:
         return 256
 
-    def reserved(self) -> Tensor:
+    def reserved_images(self) -> Tensor:
         return digits()[0][:RESERVED]
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:

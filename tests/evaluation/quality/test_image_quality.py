@@ -26,7 +26,7 @@ def evaluator(samples: int = 300, space: FeatureSpace | None = None) -> Evaluato
     pixels = digits()[0].long()
     features = AutoencoderSpace(steps=200) if space is None else space
     settings = EvaluationSettings(samples=samples, features=features)
-    return Evaluator(Digits(), pixels[TRAIN], settings, pixels[HELD_OUT])
+    return Evaluator(Digits(), pixels[TRAIN], settings, held_out=pixels[HELD_OUT])
 
 
 def measured(images: Tensor, **chosen: int) -> dict[str, float]:
@@ -109,14 +109,14 @@ def test_there_are_no_columns_without_images_held_out_ones_or_enough_of_them() -
     pixels, settings = digits()[0].long(), EvaluationSettings()
     rule = Parity(length=12, group=3)
     for reference in (
-        Reference(rule, rule.sample(100, 0), settings, rule.sample(100, 1)),
+        Reference(rule, rule.sample(100, 0), settings, held_out=rule.sample(100, 1)),
         Reference(Digits(), pixels[TRAIN], settings),
-        Reference(Digits(), pixels[TRAIN], settings, pixels[HELD_OUT][:63]),
-        Reference(Digits(), pixels[TRAIN], EvaluationSettings(samples=31), pixels[HELD_OUT]),
+        Reference(Digits(), pixels[TRAIN], settings, held_out=pixels[HELD_OUT][:63]),
+        Reference(Digits(), pixels[TRAIN], EvaluationSettings(samples=31), held_out=pixels[HELD_OUT]),
     ):
         assert ImageQuality(reference).columns() == []
     made = ImageQuality(
-        Reference(Digits(), pixels[TRAIN], EvaluationSettings(features=PixelSpace()), pixels[HELD_OUT][:64])
+        Reference(Digits(), pixels[TRAIN], EvaluationSettings(features=PixelSpace()), held_out=pixels[HELD_OUT][:64])
     )
     assert len(made.columns()) == 7
 
@@ -125,7 +125,9 @@ def test_a_network_is_trained_once_per_process(monkeypatch: pytest.MonkeyPatch) 
     first = ImageQuality(evaluator().reference)
     monkeypatch.setattr(AutoencoderSpace, "fit", None)  # a second call would be an error
     again = ImageQuality(
-        Reference(Digits(), *[evaluator().train, evaluator().reference.settings], evaluator().reference.held_out)
+        Reference(
+            Digits(), *[evaluator().train, evaluator().reference.settings], held_out=evaluator().reference.held_out
+        )
     )
     assert first.scale is not None and again.scale is not None and again.scale.features is first.scale.features
 
@@ -134,7 +136,7 @@ def test_a_network_is_trained_once_per_process(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_numbers_on_the_gpu_are_those_on_the_cpu() -> None:
     reference = evaluator().reference
-    there = Reference(Digits(), reference.train.cuda(), reference.settings, reference.held_out)
+    there = Reference(Digits(), reference.train.cuda(), reference.settings, held_out=reference.held_out)
     here, gpu = ImageQuality(reference).scale, ImageQuality(there).scale
     assert here is not None and gpu is not None
     images = digits()[0][TRAIN][:300]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from twoclocks.core.lazy import torch
 from twoclocks.evaluation.metric import METRICS, Column, Count, Direction, Metric, Value
@@ -32,6 +32,7 @@ class ImageQuality(Metric):
 
     name: ClassVar[str] = "image_quality"
     place: ClassVar[int] = 20
+    of: ClassVar[Literal["symbols", "images", "both"]] = "images"
 
     @cached_property
     def scale(self) -> QualityScale | None:

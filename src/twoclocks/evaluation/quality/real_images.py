@@ -28,7 +28,7 @@ KEPT = 4  # fitted feature networks that a process keeps
 class ReservesImages(Protocol):
     """A rule whose samples are images, some of which are kept for the feature network."""
 
-    def reserved(self) -> Tensor:
+    def reserved_images(self) -> Tensor:
         """Images (n, channels, height, width), uint8, that no run trains on or holds out."""
 
 
@@ -46,7 +46,7 @@ def images_of(reference: Reference) -> RealImages | None:
     rule, held_out = reference.rule, reference.held_out
     if held_out is None or not isinstance(rule, ReservesImages):
         return None
-    return RealImages(reference.train.to(torch.uint8), held_out.to(torch.uint8), rule.reserved())
+    return RealImages(reference.train.to(torch.uint8), held_out.to(torch.uint8), rule.reserved_images())
 
 
 class Quality(NamedTuple):
