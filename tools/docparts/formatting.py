@@ -9,8 +9,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-# Programs that moved after a result was measured: a stored command names the old place, a reader needs the new one.
+# Programs and results that moved after they were measured: a stored command names the old place, a reader needs the
+# new one.
 MOVED = {
+    "results/image_quality2.json": "results/image_quality.json",
     "benchmarks/demo_seeds.py": "studies/demo_seeds.py",
     "benchmarks/onset_errors.py": "studies/onset_errors.py",
     "benchmarks/small_law.py": "studies/small_law.py",
