@@ -222,7 +222,12 @@ def test_trigrams_of_parity_are_valid_and_new() -> None:
     assert found.validity == 1 and found.copies < 0.05
 
 
-@pytest.mark.parametrize("name", RULES.names())
+def test_images_have_no_controls_of_symbols() -> None:
+    rule = RULES.create("images")
+    assert controls_of(rule, training_set(rule, 16)) == []
+
+
+@pytest.mark.parametrize("name", [name for name, cls in RULES.items() if not cls.is_image])
 def test_every_rule_has_controls(name: str) -> None:
     for example in RULES.get(name).examples:
         rule = RULES.create(name, **example)

@@ -6,7 +6,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from docparts.formatting import as_table, read_result, source_of
-from twoclocks.evaluation.quality import AutoencoderSpace
 from twoclocks.evaluation.quality.metrics import MEANING
 
 RESULT = "image_quality.json"
@@ -29,7 +28,7 @@ def chosen(rows: Rows, **wanted: Any) -> Rows:
 
 def default_space() -> str:
     """The name of the default space in the study."""
-    return f"autoencoder, noise {AutoencoderSpace().noise:g}"
+    return "pixels"
 
 
 def image_quality_table() -> str:
@@ -38,6 +37,8 @@ def image_quality_table() -> str:
     rows = chosen(found["rows"], data="digits", space=default_space())
     table = []
     for name, (about, direction) in MEANING.items():
+        if name not in rows[0]:  # errors of a single set of samples; the study has several
+            continue
         row = {"column": f"`{name}`", "what it is": f"{about}; {direction}"}
         for title, (kind, level) in SHOWN.items():
             values = [one[name] for one in chosen(rows, kind=kind, level=level)]

@@ -35,7 +35,7 @@ class EvaluationSettings(Settings):
     seed: int = setting(0, "seed of the initial noise and of the loss's noise")
     features: FeatureSpace | None = setting(
         None,
-        "feature space in which the quality of images is measured; none: the autoencoder",
+        "feature space in which the quality of images is measured; none: pixels",
         registry=FEATURES,
         added=True,
     )

@@ -101,7 +101,7 @@ def curves_data(run: Run) -> CurvesInfo:
         valid = Curve("valid (rule accuracy)", "rule", columns[SampleAccuracy.name])
         proportions = [valid, copies, Curve("valid and new", "new", columns[ValidNew.name], "--")]
     loosest = Invalid.column(max(settings.evaluation.quantization))
-    if (columns[loosest] > 0).any():
+    if loosest in columns and (columns[loosest] > 0).any():
         proportions.append(Curve("between symbols (invalid value)", "muted", columns[loosest], ":"))
     proportions += part_curves(run, columns)
     proportions += averaged_curves(columns)

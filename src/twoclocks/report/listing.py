@@ -153,11 +153,12 @@ def model_rows() -> Rows:
 
 
 def metric_rows() -> Rows:
-    """One row per column of every registered metric, with its chance levels for 4,096 training samples.
+    """One row per column of every registered metric, with its chance levels for 4,096 training samples (512 images).
 
     The levels are those of the first rule that has the column; parity, the baseline of P1, comes first.
     """
     from twoclocks.data import holdout_set, omitted_contents, training_set
+    from twoclocks.data.sets import held_out_images
     from twoclocks.evaluation import EvaluationSettings, Evaluator
     from twoclocks.rules import RULES
 
@@ -167,9 +168,11 @@ def metric_rows() -> Rows:
         if not examples:
             continue
         rule = RULES.create(name, **examples[0])
-        train = training_set(rule, 4096)
+        train = training_set(rule, 512 if rule.is_image else 4096)
+        held_out = held_out_images(rule, train) if rule.is_image else None
         omitted = omitted_contents(rule, 1, seed=0) if name == "parity" else None
-        for column in Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train), omitted).columns():
+        evaluator = Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train), omitted, held_out)
+        for column in evaluator.columns():
             row = {
                 "metric": column.name,
                 "what it is": column.about,

@@ -72,5 +72,8 @@ def clock_columns(part_kinds: Iterable[str], weights: Weights = "raw") -> Series
         gap_error=name(LOSS_GAP_ERROR),
         step=STEP,
         parts={kind: name(PartAccuracy.column(kind)) for kind in part_kinds},
-        quality={"held-out loss": (name(LOSS_HELD_OUT), name(LOSS_HELD_OUT_ERROR))},
+        quality={
+            "Fréchet distance": (name("frechet"), name("frechet_error")),
+            "held-out loss": (name(LOSS_HELD_OUT), name(LOSS_HELD_OUT_ERROR)),
+        },
     )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from twoclocks.core.errors import UserError
 from twoclocks.evaluation.quality import distances, frechet_distance, kernel_distance
+from twoclocks.evaluation.quality.distances import frechet_error
 
 
 def normal(n: int, d: int, seed: int = 0) -> Tensor:
@@ -88,3 +89,13 @@ def test_bad_features_are_named(line: str) -> None:
     for distance in (frechet_distance, kernel_distance):
         with pytest.raises(UserError, match=line):
             distance(*BAD[line])
+
+
+def test_the_error_of_the_frechet_distance_is_its_spread_over_samples() -> None:
+    generator = torch.Generator().manual_seed(0)
+    real = torch.randn(400, 6, generator=generator)
+    drawn = [1.3 * torch.randn(300, 6, generator=generator) + 0.2 for _ in range(60)]
+    spread = torch.stack([frechet_distance(real, fake) for fake in drawn]).std()
+    errors = torch.stack([frechet_error(real, fake) for fake in drawn])
+    assert float(errors.mean() / spread) == pytest.approx(1, abs=0.25)
+    assert float(frechet_error(real, torch.randn(4800, 6, generator=generator)) / errors.mean()) < 0.5

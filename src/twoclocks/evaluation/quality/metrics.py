@@ -1,4 +1,4 @@
-"""The metric of the quality of images: seven columns from one set of features."""
+"""The metric of the quality of images: eight columns from one set of features."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import ClassVar, Literal
 
 from twoclocks.core.lazy import torch
 from twoclocks.evaluation.metric import METRICS, Column, Count, Direction, Metric, Value
-from twoclocks.evaluation.quality.autoencoder import AutoencoderSpace
+from twoclocks.evaluation.quality.features import PixelSpace
 from twoclocks.evaluation.quality.real_images import LEAST, Quality, QualityScale, images_of
 from twoclocks.evaluation.samples import Samples
 
 MEANING: dict[str, tuple[str, Direction]] = {
     "frechet": ("Fréchet distance to held-out images", "lower is better"),
+    "frechet_error": ("standard error of the Fréchet distance, over the samples", "neither"),
     "kernel_distance": ("kernel distance (KID) to held-out images", "lower is better"),
     "precision": ("samples that lie among held-out images", "higher is better"),
     "recall": ("held-out images that lie among the samples", "higher is better"),
@@ -39,7 +40,7 @@ class ImageQuality(Metric):
         images, settings = images_of(self.reference), self.reference.settings
         if images is None:
             return None
-        scale = QualityScale(images, settings.features or AutoencoderSpace(), settings.samples)
+        scale = QualityScale(images, settings.features or PixelSpace(), settings.samples)
         return scale if scale.group >= LEAST else None
 
     def columns(self) -> list[Column]:
@@ -61,6 +62,7 @@ def values(quality: Quality) -> dict[str, Value]:
     """The value of each column. Proportions of samples are counts; those of held-out images are means over groups."""
     return {
         "frechet": quality.frechet,
+        "frechet_error": quality.frechet_error,
         "kernel_distance": quality.kernel_distance,
         "precision": Count(quality.precise, quality.compared),
         "recall": quality.recall,

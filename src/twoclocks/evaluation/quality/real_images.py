@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from twoclocks.core.lazy import torch
 from twoclocks.evaluation.copies import digest, flat_rows, packed
-from twoclocks.evaluation.quality.distances import frechet_distance, kernel_distance
+from twoclocks.evaluation.quality.distances import frechet_distance, frechet_error, kernel_distance
 from twoclocks.evaluation.quality.features import Features, FeatureSpace
 from twoclocks.evaluation.quality.manifolds import authenticity, density_coverage, kth_distances, precision_recall
 
@@ -53,6 +53,7 @@ class Quality(NamedTuple):
     """All numbers for some samples; flags and counts stay on the device."""
 
     frechet: Tensor
+    frechet_error: Tensor
     kernel_distance: Tensor
     precise: Tensor  # how many samples
     recall: Tensor
@@ -109,13 +110,14 @@ class QualityScale:
         if len(pixels) < self.group:
             nan = torch.full((), torch.nan, dtype=torch.float64, device=pixels.device)
             none = torch.zeros((), dtype=torch.int64, device=pixels.device)
-            return Quality(nan, nan, none, nan, nan, nan, 0, none, 0)
+            return Quality(nan, nan, nan, none, nan, nan, nan, 0, none, 0)
         fake = self.features(pixels[content_order(pixels)])
         groups = [some for some in fake.split(self.group) if len(some) == self.group]
         flags = [(*precision_recall(self.real, some), *density_coverage(self.real, some)) for some in groups]
         precise, recalled, density, covered = (torch.stack(parts).double() for parts in zip(*flags, strict=True))
         return Quality(
             frechet=torch.stack([frechet_distance(self.real, some) for some in groups]).mean(),
+            frechet_error=mean_error(torch.stack([frechet_error(self.real, some) for some in groups])),
             kernel_distance=torch.stack([kernel_distance(self.real, some) for some in groups]).mean(),
             precise=precise.sum().long(),
             recall=recalled.mean(),
@@ -125,6 +127,11 @@ class QualityScale:
             authentic=authenticity(self.train, fake, self.spacing).sum(),
             samples=len(fake),
         )
+
+
+def mean_error(errors: Tensor) -> Tensor:
+    """The standard error of a mean of independent values with these errors (n,)."""
+    return errors.square().sum().sqrt() / len(errors)
 
 
 def content_order(pixels: Tensor) -> Tensor:
