@@ -29,8 +29,8 @@ def simulated_run(
 ) -> StoredRun:
     """The rows of a run of a preset with these curves.
 
-    ``columns``: proportions of samples by name, such as sample_accuracy, which are stored as counts; losses (names that
-    begin with ``loss``) are stored as they are.
+    ``columns``: proportions of samples by name, such as sample_accuracy, which are stored as counts; losses and Fréchet
+    distances (names that begin with ``loss`` and ``frechet``) are stored as they are.
     """
     settings = scale.cell(preset, change).settings
     header = {
@@ -40,7 +40,7 @@ def simulated_run(
     header |= {"settings": to_mapping(settings), "derived": settings.derived()}
     stored: dict[str, list[Any]] = {STEP: [int(s) for s in steps], "trials": [trials] * len(steps)}
     for name, values in columns.items():
-        if name.startswith("loss"):
+        if name.startswith(("loss", "frechet")):
             stored[name] = [float(value) for value in values]
         else:
             stored[f"{name}_hits"] = [round(float(value) * trials) for value in values]

@@ -141,6 +141,13 @@ _DESK_GPT = {"training": {"steps": 3_000, "batch": 64, "learning_rate": 5e-4}}
 # A network of this width has 13% copies of 256 strings at step 6,000.
 _DESK_GRAMMAR = {"training": {"steps": 8_000}, "objective": {"sampler_levels": 100}}
 
+# The preset images-small, which has this network, has 80% copies of 64 digits at step 2,500.
+_DESK_IMAGES = {
+    "model": {"width": 24, "multipliers": [1, 2], "blocks": 1, "heads": 2},
+    "training": {"steps": 3_000, "batch": 32, "learning_rate": 1e-3},
+    "objective": {"sampler_levels": 30},
+}
+
 SMOKE = Scale(
     name="smoke",
     about="runs of six steps: shows that everything works, and nothing else",
@@ -150,7 +157,11 @@ SMOKE = Scale(
     networks={"nano": (8, 1, 1), "mini": (8, 2, 1), "S": (8, 3, 1), "B": (16, 2, 1)},
     width=8,
     change=_SMOKE,
-    by_objective={"edm": {"objective": {"sampler_steps": 3}}, "d3pm": {"objective": {"sampler_levels": 4}}},
+    by_objective={
+        "edm": {"objective": {"sampler_steps": 3}},
+        "d3pm": {"objective": {"sampler_levels": 4}},
+        "ddpm": {"objective": {"sampler_levels": 3}},
+    },
 )
 DESK = Scale(
     name="desk",
@@ -166,7 +177,7 @@ DESK = Scale(
     networks={"nano": (32, 2, 2), "mini": (48, 3, 3), "S": (48, 6, 3), "B": (64, 6, 4)},
     width=128,
     change=_DESK,
-    by_objective={"edm": _DESK_DIT, "autoregressive": _DESK_GPT, "d3pm": _DESK_GRAMMAR},
+    by_objective={"edm": _DESK_DIT, "autoregressive": _DESK_GPT, "d3pm": _DESK_GRAMMAR, "ddpm": _DESK_IMAGES},
 )
 GPU = Scale("gpu", "the paper's networks on one GPU, each run until its clocks are read: the campaign", 100, 100)
 PAPER = Scale(

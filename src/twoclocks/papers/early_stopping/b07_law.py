@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 from twoclocks.clocks.law import Law, fit_law
+from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.power import end_powers
 from twoclocks.core.errors import UserError
-from twoclocks.papers.claim import CLAIMS, Claim, Judgement, not_run
+from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run
 from twoclocks.papers.early_stopping.grammar_runs import GrammarRun, by_size, grammar_runs, seeds_at_each
 from twoclocks.papers.intervals import Interval, is_exponent
 from twoclocks.papers.records import Records
@@ -33,24 +35,12 @@ class LinearInStrings(Claim):
 
     def judge(self, records: Records) -> Judgement:
         sizes = uncensored(grammar_runs(records))
-        law = law_of(sizes) if len(sizes) >= FEWEST else None
-        if law is None:
+        runs = [one for same in sizes.values() for one in same]
+        found = proportional([one.n for one in runs], [one.memory for one in runs]) if len(sizes) >= FEWEST else None
+        if found is None:
             there = ", ".join(f"{n:,}" for n in sizes) or "none"
             return not_run(f"the grammar (16, 4, 3, 2) at four P to beyond τ_mem (there: {there})")
-        low, high = law.alpha_ci
-        measured = (
-            f"τ_mem = {law.a:.3g}·P^{law.alpha:.2f} (95%: {low:.2f} to {high:.2f}; {law.points} runs, "
-            f"P {law.sizes[0]:,}–{law.sizes[-1]:,})"
-        )
-        seeds = seeds_at_each(sizes)
-        answer = is_exponent(Interval(low, high), 1.0, NARROW)
-        runs = [one for same in sizes.values() for one in same]
-        ends = end_powers([one.n for one in runs], [one.memory for one in runs])
-        if ends is not None:
-            measured += f"; it bends: local power {ends[0]:.2f} at the smallest P, {ends[1]:.2f} at the largest"
-            if answer == "yes" and any(abs(one - 1.0) > NARROW for one in ends):
-                answer = "undecided"
-        return Judgement.of(answer, measured, seeds, law.as_json())
+        return Judgement.of(found.answer, f"τ_mem = {found.words}", seeds_at_each(sizes), found.law.as_json())
 
 
 def uncensored(runs: list[GrammarRun]) -> dict[int, list[GrammarRun]]:
@@ -58,10 +48,29 @@ def uncensored(runs: list[GrammarRun]) -> dict[int, list[GrammarRun]]:
     return {n: same for n, same in by_size(runs).items() if all(one.memory.seen for one in same)}
 
 
-def law_of(sizes: dict[int, list[GrammarRun]]) -> Law | None:
-    """The law of τ_mem; None where the runs do not identify one."""
-    runs = [one for same in sizes.values() for one in same]
+class Proportional(NamedTuple):
+    """Whether onsets are proportional to P, with the law in words and numbers."""
+
+    answer: Answer
+    words: str
+    law: Law
+
+
+def proportional(sizes: Sequence[int], onsets: Sequence[Onset]) -> Proportional | None:
+    """Whether onsets are proportional to the number of training samples; None where they do not identify a law."""
     try:
-        return fit_law([one.n for one in runs], [one.memory for one in runs])
+        law = fit_law(sizes, onsets)
     except UserError:
         return None
+    low, high = law.alpha_ci
+    words = (
+        f"{law.a:.3g}·P^{law.alpha:.2f} (95%: {low:.2f} to {high:.2f}; {law.points} runs, "
+        f"P {law.sizes[0]:,}–{law.sizes[-1]:,})"
+    )
+    answer = is_exponent(Interval(low, high), 1.0, NARROW)
+    ends = end_powers(sizes, onsets)
+    if ends is not None:
+        words += f"; it bends: local power {ends[0]:.2f} at the smallest P, {ends[1]:.2f} at the largest"
+        if answer == "yes" and any(abs(one - 1.0) > NARROW for one in ends):
+            answer = "undecided"
+    return Proportional(answer, words, law)

@@ -1,0 +1,53 @@
+"""Claim B7 on images: the losses part, and copies begin, in proportion to the number of images (P2 §3.1, Fig. 1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
+from twoclocks.papers.early_stopping.b07_law import FEWEST, proportional
+from twoclocks.papers.early_stopping.image_runs import ImageRun, image_runs
+from twoclocks.papers.records import Records
+from twoclocks.papers.seeds import fewest
+
+
+@CLAIMS.register("B7-images")
+class LinearInImages(Claim):
+    """The clocks of the loss gap and of copies over N, on real digits."""
+
+    id: ClassVar[str] = "B7"
+    title: ClassVar[str] = "τ_mem is proportional to the number of training images"
+    paper: ClassVar[str] = "images (CIFAR-10; here digits): τ_mem ∝ P"
+    criterion: ClassVar[str] = (
+        "over all N at which every seed's losses parted (by 0.05) and every seed began to copy (a tenth of the samples "
+        "beyond chance), four or more: the 95% interval of both exponents is narrower than ±0.15 and holds 1, or lies "
+        "within 1 ± 0.15; refuted where one lies outside; undecided where a curve bends so that an end leaves the "
+        "tolerance"
+    )
+    figures: ClassVar[tuple[str, ...]] = ("p2-fig1",)
+    grids: ClassVar[tuple[str, ...]] = ("images-sizes",)
+
+    def judge(self, records: Records) -> Judgement:
+        sizes = seen_sizes(image_runs(records))
+        runs = [one for same in sizes.values() for one in same]
+        laws = {}
+        if len(sizes) >= FEWEST:
+            n = [one.n for one in runs]
+            laws["gap"] = proportional(n, [one.gap for one in runs if one.gap is not None])
+            laws["copies"] = proportional(n, [one.memory for one in runs])
+        known = {name: law for name, law in laws.items() if law is not None}
+        if len(known) < 2:
+            there = ", ".join(f"{n:,}" for n in sizes) or "none"
+            return not_run(f"digits at four N to beyond both clocks (there: {there})")
+        words = f"losses part at {known['gap'].words}; copies begin at {known['copies'].words}"
+        answer = all_of([law.answer for law in known.values()])
+        seeds = fewest(Records(one.record for one in same).seeds for same in sizes.values())
+        return Judgement.of(answer, words, seeds, {name: law.law.as_json() for name, law in known.items()})
+
+
+def seen_sizes(runs: list[ImageRun]) -> dict[int, list[ImageRun]]:
+    """The N at which both clocks of every run were seen."""
+    found: dict[int, list[ImageRun]] = {}
+    for one in runs:
+        found.setdefault(one.n, []).append(one)
+    return {n: same for n, same in found.items() if all(one.memory.seen and one.gap and one.gap.seen for one in same)}
