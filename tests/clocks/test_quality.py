@@ -80,7 +80,7 @@ def test_the_window_of_data_without_a_rule_lies_between_quality_and_copies() -> 
     assert not clocks.has_rule and clocks.generation is not None and clocks.verdict == "open"
     assert clocks.window is not None and clocks.window == (clocks.generation.upper, clocks.memory.lower)
     assert str(clocks).startswith("open ") and clocks.as_json()["tau_gen"]["upper"] == clocks.generation.upper
-    assert "1.2 times its best before copying" in (clocks.generation.definition or "")
+    assert "1.5 times its best before copying" in (clocks.generation.definition or "")
 
 
 def test_without_the_error_of_the_quality_there_is_no_such_clock() -> None:

@@ -46,7 +46,7 @@ class ClockSettings(Settings):
     above_chance: bool = setting(False, "add the chance level of copies to memory_threshold (P1's 'adaptive')")
     gap_threshold: float = setting(0.05, "held-out loss minus training loss above which the gap is open", above=0)
     quality_factor: float = setting(
-        1.2, "data without a rule: τ_gen is when quality is within this factor of its best", above=1, added=True
+        1.5, "data without a rule: τ_gen is when quality is within this factor of its best", above=1, added=True
     )
     sustain: int = setting(3, "consecutive evaluations that must agree", at_least=1)
     confidence: float = setting(0.95, "of the bounds, over all evaluations together; 0: no bounds", at_least=0, below=1)

@@ -35,6 +35,11 @@ class Clocks:
         return self.rule if self.has_rule else self.generation
 
     @property
+    def learned_words(self) -> str:
+        """That clock as text, with its name where it is not τ_rule."""
+        return str(self.rule) if self.has_rule or self.generation is None else f"τ_gen {self.generation}"
+
+    @property
     def suspected(self) -> float | None:
         """The step since which copying is suspected but not confirmed; None if it is neither."""
         return self.memory.suspected_since

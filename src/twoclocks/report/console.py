@@ -152,8 +152,7 @@ def show_clocks(runs: Sequence[Run]) -> None:
         kinds: tuple[tuple[str, Weights], ...] = ((run.label, "raw"), (f"{run.label}, averaged weights", "averaged"))
         for label, weights in kinds[: 1 + run.has_averages]:
             clocks, chance = run.clocks(weights=weights), f"{run.copy_chance:.2g}"
-            learned = str(clocks.rule) if clocks.has_rule or clocks.generation is None else f"τ_gen {clocks.generation}"
-            row = label, run.title, learned, str(clocks.memory), str(clocks), chance
+            row = label, run.title, clocks.learned_words, str(clocks.memory), str(clocks), chance
             table.add_row(*map(cell, row))
     wide_console().print(table)
 

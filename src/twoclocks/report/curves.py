@@ -224,7 +224,13 @@ def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:
     if window is not None:
         axis.axvspan(window[0], min(window[1], end), color=light("window"), linewidth=0, zorder=0)
     mark_suspicion(axis, info.clocks.suspected, end, labelled)
-    marks = ((info.clocks.rule, "rule", "τ_rule", 1.02), (info.clocks.memory, "memory", "τ_mem", 1.075))
+    clocks = info.clocks
+    first = (
+        (clocks.rule, "rule", "τ_rule", 1.02)
+        if clocks.generation is None
+        else (clocks.generation, "new", "τ_gen", 1.02)
+    )
+    marks = (first, (info.clocks.memory, "memory", "τ_mem", 1.075))
     for onset, colour, label, height in marks:  # two heights: labels of close clocks must not run into each other
         if onset.status == "right-censored":
             continue

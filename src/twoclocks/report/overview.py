@@ -131,7 +131,7 @@ def run_rows(runs: Sequence[RunDigest]) -> list[dict[str, str]]:
     for run, table in ((runs[k], tables[k]) for k in order[:MOST_ROWS]):
         clocks = run.clocks(changes=False)
         row = {"run": run.path.name, **{key: str(table.get(key, "")) for key in shown}}
-        row |= {"τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory), "innovation window": str(clocks)}
+        row |= {"τ_rule": clocks.learned_words, "τ_mem": str(clocks.memory), "innovation window": str(clocks)}
         rows.append(row if finished else {**row, "status": str(run.status["status"])})
     return rows
 
