@@ -80,7 +80,7 @@ def test_the_window_of_data_without_a_rule_lies_between_quality_and_copies() -> 
     assert not clocks.has_rule and clocks.generation is not None and clocks.verdict == "open"
     assert clocks.window is not None and clocks.window == (clocks.generation.upper, clocks.memory.lower)
     assert str(clocks).startswith("open ") and clocks.as_json()["tau_gen"]["upper"] == clocks.generation.upper
-    assert "1.5 times its best before copying" in (clocks.generation.definition or "")
+    assert "1.1 times its best before copying" in (clocks.generation.definition or "")
 
 
 def test_without_the_error_of_the_quality_there_is_no_such_clock() -> None:
@@ -96,3 +96,8 @@ def test_copies_at_once_or_never(copies_from: float) -> None:
         assert clocks.generation is None and clocks.window is None
     else:
         assert clocks.window is not None and clocks.window[1] == math.inf
+
+
+def test_a_model_that_never_improved_has_no_onset_and_no_window() -> None:
+    flat = Quality("loss", [1.0] * 60, [0.01] * 60)
+    assert generation_onset(STEPS, flat, memory_at(5000), 2.0, 3, 0.95) is None

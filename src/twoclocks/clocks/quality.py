@@ -16,6 +16,7 @@ class Quality:
     name: str
     values: Numbers
     errors: Numbers  # standard errors over the evaluation's samples
+    is_loss: bool = False  # a loss ends above 0, however good the model: its factors are nearer to 1
 
 
 def generation_onset(
@@ -24,7 +25,8 @@ def generation_onset(
     """When the quality falls below ``factor`` times its best value before copying, to stay there.
 
     Only evaluations count that come before copies are seen: a model that copies has perfect samples. None where fewer
-    than ``sustain`` evaluations come before. While no copying is seen, the best value may still improve: then the onset
+    than ``sustain`` evaluations come before, and where no evaluation is worse: a model that never improved, or was not
+    evaluated early, has no onset. While no copying is seen, the best value may still improve: then the onset
     is that of the run so far.
 
     >>> from twoclocks.clocks.onset import Onset
@@ -40,5 +42,7 @@ def generation_onset(
         return None
     threshold = factor * float(value[before].min())
     found = gap_onset(step[before], -value[before], error[before], -threshold, sustain, confidence)
+    if found.status == "left-censored":
+        return None
     what = f"{quality.name} below {factor:g} times its best before copying"
     return found.defined(definition_of(what, sustain, confidence))

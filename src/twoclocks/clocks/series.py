@@ -112,12 +112,15 @@ class Series:
         kinds = {kind: name for kind, name in parts.items() if all(is_stored(row, name) for row in rows)}
         found = {kind: [scaled_hits(row, name) for row in rows] for kind, name in kinds.items()}
         looks = [Look.from_row(row, columns) for row in rows]
-        return replace(cls.from_looks(looks), parts=found, quality=quality_of(rows, columns.quality))
+        return replace(
+            cls.from_looks(looks), parts=found, quality=quality_of(rows, columns.quality, columns.held_out_loss)
+        )
 
 
-def quality_of(rows: Sequence[Row], columns: Mapping[str, tuple[str, str]]) -> Quality | None:
+def quality_of(rows: Sequence[Row], columns: Mapping[str, tuple[str, str]], held_out_loss: str) -> Quality | None:
     """The first measure of quality that every row has, with its error."""
     for name, (value, error) in columns.items():
         if rows and all(value in row and error in row for row in rows):
-            return Quality(name, [row[value] for row in rows], [row[error] for row in rows])
+            is_loss = value == held_out_loss
+            return Quality(name, [row[value] for row in rows], [row[error] for row in rows], is_loss)
     return None

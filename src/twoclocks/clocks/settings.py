@@ -46,7 +46,10 @@ class ClockSettings(Settings):
     above_chance: bool = setting(False, "add the chance level of copies to memory_threshold (P1's 'adaptive')")
     gap_threshold: float = setting(0.05, "held-out loss minus training loss above which the gap is open", above=0)
     quality_factor: float = setting(
-        1.5, "data without a rule: τ_gen is when quality is within this factor of its best", above=1, added=True
+        2.0, "images: τ_gen is when the Fréchet distance is within this factor of its best", above=1, added=True
+    )
+    loss_factor: float = setting(
+        1.1, "data without rule and features: τ_gen is when the held-out loss is within it", above=1, added=True
     )
     sustain: int = setting(3, "consecutive evaluations that must agree", at_least=1)
     confidence: float = setting(0.95, "of the bounds, over all evaluations together; 0: no bounds", at_least=0, below=1)
@@ -149,8 +152,8 @@ class ClockSettings(Settings):
         """τ_gen; None where samples can be valid or invalid, or their quality was not measured."""
         if series.valid is not None or series.quality is None:
             return None
-        how = self.quality_factor, self.sustain, self.confidence
-        return generation_onset(series.steps, series.quality, memory, *how)
+        factor = self.loss_factor if series.quality.is_loss else self.quality_factor
+        return generation_onset(series.steps, series.quality, memory, factor, self.sustain, self.confidence)
 
     def gap_onset(self, series: Series) -> Onset | None:
         """When the loss gap opens; None where losses were not measured."""
