@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,6 @@ def data_url(pixels: Any) -> str:
     """Pixels (1 or 3, height, width) as a PNG that stands in the page itself."""
     from matplotlib.image import imsave
 
-    stream = io.BytesIO()
-    imsave(stream, as_picture(pixels), format="png", metadata={"Software": None})
+    stream, options = io.BytesIO(), cast(dict[str, Any], {"metadata": {"Software": None}})  # half of a small file
+    imsave(stream, as_picture(pixels), format="png", **options)
     return f"data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}"
