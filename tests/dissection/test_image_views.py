@@ -25,6 +25,7 @@ from twoclocks.report.drawings import why_chapter
 from twoclocks.report.image_strip import ImageStrips
 from twoclocks.report.page import write_report
 from twoclocks.report.pictures import data_url
+from twoclocks.report.strip import strip_data
 from twoclocks.runs import Run, RunSettings, load_settings, run
 from twoclocks.testing import check_view
 
@@ -223,7 +224,8 @@ def test_pictures_are_the_pixels_in_grey_and_colour() -> None:
 
 def test_the_page_shows_samples_above_their_nearest_training_images(trained: Run, tmp_path: Path) -> None:
     page = write_report([trained], tmp_path / "page.html").read_text()
-    assert page.count('alt="sample"') == page.count('alt="its nearest training image"') == 4 * 16
+    assert page.count('alt="sample"') == page.count('alt="its nearest training image"')
+    assert page.count('alt="sample"') == 16 * len(strip_data(trained).images) >= 4 * 16
     assert "uniform symbols" not in page and "breaks the rule" not in page and "d₁/d₂ is below 1/3" in page
     strips = ImageStrips(trained)
     train = strips.train
