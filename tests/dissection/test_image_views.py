@@ -15,10 +15,12 @@ from ideals import measure_view
 from matplotlib.image import imread
 from torch import Tensor
 
+from twoclocks.clocks.settings import ClockSettings
 from twoclocks.data.sets import held_out, held_out_images, training_set
 from twoclocks.dissection import VIEWS, Models, dissect_run
 from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.image_anchors import neighbours_of
+from twoclocks.dissection.loss_clocks import earliest_split, level_clocks
 from twoclocks.dissection.views.spectrum import Spectrum
 from twoclocks.oracles import empirical_denoiser, empirical_floor
 from twoclocks.report.drawings import why_chapter
@@ -128,10 +130,29 @@ def test_paths_of_memory_end_as_copies_and_follow_its_ideal(subject: Models) -> 
     assert info.distance[1].max() < 1e-4 < 0.01 < info.distance[0].max()
     assert np.allclose(info.copies[1, :, 0], info.copies[1, :, 1]) and info.copies[1, 0, 0] == 0
     assert info.copies[1, -1, 0] == 1
+    assert info.copies[0, -1].tolist() == pytest.approx([info.ended["copied"][0], 1], abs=0.1)  # at the same states
     for at, step in enumerate((10, 20)):  # the view samples as the sampler does
         copied = subject.evaluator.copies.found(subject.samples(step).symbols[:40])
         assert info.ended["copied"][at] == pytest.approx(float(copied.double().mean()))
     assert info.quartiles["copied"][1, 1] <= info.quartiles["settled"][1, 1]
+
+
+def test_outputs_beyond_the_range_of_pixels_are_limited(subject: Models) -> None:
+    """σε̂ of an untrained DDPM is tens of thousands at the first level, which says nothing about memory."""
+    wild = subject.settings.objective.network_of(lambda y, sigma: torch.full_like(y, 1e4))  # type: ignore[attr-defined]
+    info = measure_view(Models(subject.settings, {1: wild}), "trajectories", noises=4)
+    assert info.distance.max() <= 4
+
+
+def test_every_noise_level_has_its_own_clock() -> None:
+    rng = np.random.default_rng(0)
+    lower = 1 + 0.01 * rng.standard_normal((6, 3, 50))
+    upper = lower + 0.001 * rng.standard_normal(lower.shape)
+    upper[2:, 1] += 0.5
+    upper[4:, 2] += 0.5
+    found = level_clocks(np.arange(10, 70, 10), upper, lower, 0.05, ClockSettings(sustain=1))
+    assert [one.seen for one in found] == [False, True, True] and [one.upper for one in found[1:]] == [30, 50]
+    assert earliest_split(np.array([0.1, 0.5, 2.0]), found) == (0.5, found[1])
 
 
 def test_neighbours_are_those_of_a_slow_search(subject: Models) -> None:
@@ -185,6 +206,10 @@ def test_basins_of_memory_end_where_another_training_image_is_nearer(subject: Mo
         assert info.width[1, 0, line] == pytest.approx(np.mean(widths), abs=0.03)
         assert info.ideal[0, 0, line] == pytest.approx(info.width[1, 0, line], abs=0.01)
     assert info.width[1, 0, 1] <= 0.51
+    there = int(np.abs(info.t - 1).argmin())  # memory returns the other training image there
+    images, _, other = neighbours_of(subject, torch.arange(6))
+    apart = float(root_mean_square(images, other).diagonal().mean())
+    assert info.mean["rms"][1, 0, 1, there] == pytest.approx(apart, abs=0.01)
     middle = int(np.abs(info.t).argmin())
     assert info.mean["rms"][1, 0, :, middle].max() < 0.02 and info.mean["match"][0, 0, :, middle].max() < 1
 
