@@ -98,7 +98,7 @@ def chosen_steps(run: Run) -> dict[int, str]:
         chosen[int(clocks.rule.lower)] = "last before τ_rule"
     if clocks.window is not None:
         begin, end = clocks.window[0], min(clocks.window[1], stored[-1])
-        middle = np.sqrt(begin * end)
+        middle = max(np.sqrt(begin * end), 1)  # a window may begin at step 0
         chosen[min(stored, key=lambda step: abs(np.log(max(step, 1) / middle)))] = "middle of the window"
     if not clocks.has_rule:
         early = clocks.memory.status == "observed"

@@ -37,6 +37,7 @@ from twoclocks.runs.assembly import sampling_noise
 from twoclocks.runs.settings import RunSettings
 
 ALIKE = 1e-3  # mean squared distance between the two nearest oracles below which they count as equal
+LARGEST = 20.0  # σ above which everything is noise; a DDPM begins at tens of thousands
 OUTCOMES = ("settled", "valid", "copied")  # the rounded output is the final sample, valid, a training sample
 IMAGE_OUTCOMES = ("settled", "copied")  # its nearest training image is that of the final sample; it is a copy
 WORDS = {
@@ -92,7 +93,7 @@ class TrajectoriesInfo(Info):
     def memory_words(self) -> list[str]:
         """Where on the paths the outputs of the last checkpoint differ most from the training set's ideal."""
         distance = np.sqrt(self.distance[-1, :, 0])
-        far = int(distance.argmax())
+        far = int(np.where(self.sigmas <= LARGEST, distance, -1).argmax())
         ended = self.ended["copied"]
         return [
             f"At step {self.steps[-1]:,} outputs differ most from the ideal denoiser of the training set at σ = "

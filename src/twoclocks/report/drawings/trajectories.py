@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twoclocks.core.theme import light
-from twoclocks.dissection.views.trajectories import TrajectoriesInfo
+from twoclocks.dissection.views.trajectories import LARGEST, TrajectoriesInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
     ORACLES,
@@ -52,7 +52,8 @@ class TrajectoriesDrawing(Drawing):
         known = np.concatenate([info.quartiles[outcome].ravel() for outcome in info.outcomes])
         known = known[np.isfinite(known)]
         if len(known):
-            left.set_ylim(max(0.02, known.min() / 1.3), known.max() * 1.3)
+            largest = min(known.max(), LARGEST) if info.images else known.max()
+            left.set_ylim(max(0.02, known.min() / 1.3), largest * 1.3)
         left.set_ylabel("σ from which it is …" if info.images else "σ from which it rounds to …")
         right.set(ylim=(0, 1.04), ylabel="fraction of paths that end so")
         for axis in (left, right):
@@ -66,7 +67,7 @@ def draw_nearest(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> N
     """The fraction of paths by their nearest ideal, one panel per checkpoint."""
     first = place.subgridspec(1, len(chosen)).subplots(sharey=True, squeeze=False)[0]
     names = (*info.oracles, "alike")
-    shown = (info.sigmas >= 0.02) & (info.sigmas <= 20)
+    shown = (info.sigmas >= 0.02) & (info.sigmas <= LARGEST)
     for column, (axis, at) in enumerate(zip(first, chosen, strict=True)):
         area_style = {"colors": [light(ORACLES[name]) for name in names], "linewidth": 0, "alpha": 0.9}
         labels = (*info.oracles, "two equally near")
@@ -84,7 +85,7 @@ def draw_memory(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> No
     """Images: distance of the outputs to the training set's ideal, and how many are copies, by noise scale."""
     assert info.copies is not None
     left, right = place.subgridspec(1, 2).subplots()
-    shown = (info.sigmas >= 0.02) & (info.sigmas <= 20)
+    shown = (info.sigmas >= 0.02) & (info.sigmas <= LARGEST)
     for colour, at in zip(shades(len(chosen)), chosen, strict=True):
         label = f"step {info.steps[at]:,}"
         left.plot(info.sigmas[shown], np.sqrt(info.distance[at, shown, 0]), color=colour, label=label, marker=".")
