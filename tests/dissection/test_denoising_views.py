@@ -207,7 +207,7 @@ EXAMPLES = {
 
 
 def test_every_rule_is_an_example_here() -> None:
-    assert set(EXAMPLES) == set(RULES.names()) - {"free", "text"}  # where nothing or everything breaks the rule
+    assert set(EXAMPLES) == set(RULES.names()) - {"free", "text", "images"}  # where nothing breaks a rule
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -83,7 +83,7 @@ def test_basins_use_the_bands_they_promise() -> None:
 def test_settings_of_the_field_are_used() -> None:
     subject = life(diffusion(), ["rule"])
     probe = FieldProbe(Field(anchor=3, margin=0.1), subject)
-    assert torch.equal(probe.found.a, subject.train[3])
+    assert torch.equal(probe.corners[0], subject.train[3])
     assert probe.axes[0][0] == pytest.approx(-0.1 * probe.length)
     assert probe.axes[0][-1] == pytest.approx(1.1 * probe.length)
 

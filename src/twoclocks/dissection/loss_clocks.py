@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -40,15 +41,17 @@ def departs(steps: Steps, excess: Floats, departure: float, clocks: ClockSetting
     return gap_onset(steps, excess.mean(axis=1), errors, departure, clocks.sustain, clocks.confidence)
 
 
-def earliest_split(
-    steps: Steps, sigmas: Floats, upper: Floats, lower: Floats, departure: float, clocks: ClockSettings
-) -> tuple[float, Onset] | None:
-    """The σ at which the losses split first, and when; the error probability is divided among the levels."""
-    shared = ClockSettings(sustain=clocks.sustain, confidence=1 - (1 - clocks.confidence) / len(sigmas))
-    found = []
-    for level, sigma in enumerate(sigmas):
-        only = np.arange(len(sigmas)) == level
-        one = loss_clock(steps, upper, lower, only, departure, shared if clocks.confidence else clocks)
-        if one.seen:
-            found.append((float(sigma), one))
+def level_clocks(
+    steps: Steps, upper: Floats, lower: Floats, departure: float, clocks: ClockSettings
+) -> tuple[Onset, ...]:
+    """The loss clock of each noise level alone; the error probability is divided among the levels."""
+    levels = upper.shape[1]
+    shared = ClockSettings(sustain=clocks.sustain, confidence=1 - (1 - clocks.confidence) / levels)
+    chosen = shared if clocks.confidence else clocks
+    return tuple(loss_clock(steps, upper, lower, np.arange(levels) == k, departure, chosen) for k in range(levels))
+
+
+def earliest_split(sigmas: Floats, onsets: Sequence[Onset]) -> tuple[float, Onset] | None:
+    """The σ at which the losses split first, and when, from the clocks of all levels."""
+    found = [(float(sigma), one) for sigma, one in zip(sigmas, onsets, strict=True) if one.seen]
     return min(found, key=lambda pair: pair[1].interpolated or pair[1].upper) if found else None

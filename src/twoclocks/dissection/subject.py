@@ -89,10 +89,15 @@ class Subject(ABC):
 
     @cached_property
     def oracles(self) -> dict[str, Denoiser]:
-        """The ideal denoisers: of the cube, of the rule where its exact posterior is known, of the training set."""
-        found = {"cube": cube_denoiser(self.rule, self.encoding)}
-        with suppress(UserError):  # no closed form and too many valid arrays: the sentences of the views mention it
-            found["rule"] = rule_denoiser(self.rule, self.encoding)
+        """The ideal denoisers: of the cube, of the rule where its exact posterior is known, of the training set.
+
+        Real images have the last one alone.
+        """
+        found: dict[str, Denoiser] = {}
+        if not self.rule.is_image:
+            found["cube"] = cube_denoiser(self.rule, self.encoding)
+            with suppress(UserError):  # no closed form and too many valid arrays: the sentences of the views mention it
+                found["rule"] = rule_denoiser(self.rule, self.encoding)
         return {**found, "memory": empirical_denoiser(self.train, self.rule, self.encoding)}
 
     def splits(self, rows: int) -> dict[str, Tensor]:

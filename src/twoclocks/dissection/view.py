@@ -117,7 +117,8 @@ def denoising_refusal(settings: RunSettings, smallest: float, largest: float) ->
     """Why a view cannot evaluate the denoiser from σ ``smallest`` to ``largest`` (for symbols 2 apart), or None."""
     objective, encoding = settings.objective, settings.encoding
     name, span = OBJECTIVES.name_of(objective), objective.sigma_range()
-    if span is None or encoding is None or encoding.codes(settings.rule.symbols) is None:
+    points = encoding is not None and (settings.rule.is_image or encoding.codes(settings.rule.symbols) is not None)
+    if span is None or encoding is None or not points:
         return f"objective {name} has no noise levels; this view needs a denoiser (objective edm)"
     if span[0] == span[1]:
         return f"objective {name} has a denoiser at σ = {span[0]:.3g} only; this view needs several noise scales"
@@ -139,6 +140,11 @@ def critical(sigmas: Floats, unit: float) -> int:
 
 
 NO_ORACLE = "The exact oracle of this rule is not known (no closed form, and too many valid arrays to list)."
+
+
+def without_rule(oracles: Sequence[str]) -> bool:
+    """Whether the data have no rule, as real images: only the ideal denoiser of the training set is known."""
+    return tuple(oracles) == ("memory",)
 
 
 def confidence_words(confidence: float) -> str:

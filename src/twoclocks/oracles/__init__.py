@@ -9,8 +9,9 @@ from twoclocks.oracles.discrete import (
     token_layer_posteriors,
     token_posterior,
 )
+from twoclocks.oracles.empirical import empirical_denoiser
 from twoclocks.oracles.floors import Floor, cube_floor, empirical_floor, rule_floor, token_floor
-from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, rule_denoiser
 from twoclocks.oracles.kernel_descent import KernelDescent
 from twoclocks.oracles.ntk import memory_eigenvalue, tangent_kernel
 from twoclocks.oracles.posterior import cube_posterior, layer_posteriors, list_posterior, rule_posterior

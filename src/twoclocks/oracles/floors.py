@@ -10,10 +10,11 @@ from torch import Tensor
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import torch_stream
-from twoclocks.data.encodings import Arrays, ImageEncoding
+from twoclocks.data.encodings import Arrays, Encoding, ImageEncoding
 from twoclocks.data.sets import cube_set
 from twoclocks.oracles.discrete import Corruption, cross_entropy
-from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, empirical_denoiser, rule_denoiser
+from twoclocks.oracles.empirical import empirical_denoiser
+from twoclocks.oracles.gaussian import Denoiser, cube_denoiser, rule_denoiser
 from twoclocks.oracles.posterior import rule_posterior
 from twoclocks.rules.base import Rule
 
@@ -43,7 +44,7 @@ def empirical_floor(
     samples: int = 4096,
     seed: int = 0,
     rule: Arrays | None = None,
-    encoding: ImageEncoding | str | None = None,
+    encoding: Encoding | str | None = None,
 ) -> Floor:
     """Loss floor for x drawn from the training rows: the least training loss, reached only by memorization."""
     train = torch.as_tensor(train)

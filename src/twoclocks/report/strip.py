@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from twoclocks.data.encodings import layout
 from twoclocks.evaluation.states import STATES, State, between_threshold, states_of
+from twoclocks.report.image_strip import ImageStrip, ImageStrips
 from twoclocks.runs.load import Run
 from twoclocks.store.checksums import DamagedError
 
@@ -43,13 +44,17 @@ class StepSamples:
 @dataclass(frozen=True)
 class StripInfo:
     symbols: int
-    steps: list[StepSamples]
+    steps: list[StepSamples]  # of symbols
+    images: list[ImageStrip] = field(default_factory=list)  # of real images, instead
+    criterion: str = ""  # when an image is a copy
 
 
 def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     """Samples of up to four evaluations: the first, the last before τ_rule, the middle of the window, the last."""
     settings = run.settings
     assert settings.encoding is not None
+    if settings.rule.is_image:
+        return image_strip_data(run, tiles)
     threshold = between_threshold(settings.evaluation.quantization, settings.encoding, settings.rule)
     found = []
     for step, label in chosen_steps(run).items():
@@ -66,6 +71,22 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     return StripInfo(run.settings.rule.symbols, found)
 
 
+def image_strip_data(run: Run, tiles: int) -> StripInfo:
+    """Images of up to three evaluations, and those of the last one that are nearest to a training image."""
+    strips, found = ImageStrips(run), []
+    for step, label in chosen_steps(run).items():
+        try:
+            pixels = run.samples(step)[0].symbols
+        except DamagedError as error:
+            log.warning(f"{error}; the page is written without these samples")
+            continue
+        found.append(strips.strip(label, step, pixels, tiles))
+        last = step, pixels
+    if found:
+        found.append(strips.nearest_first(*last, tiles))
+    return StripInfo(run.settings.rule.symbols, [], found, strips.criterion)
+
+
 def chosen_steps(run: Run) -> dict[int, str]:
     """The steps whose samples are shown, each with the reason."""
     stored = sorted(run.directory.artifact_steps("samples"))
@@ -77,7 +98,12 @@ def chosen_steps(run: Run) -> dict[int, str]:
         chosen[int(clocks.rule.lower)] = "last before τ_rule"
     if clocks.window is not None:
         begin, end = clocks.window[0], min(clocks.window[1], stored[-1])
-        middle = np.sqrt(begin * end)
+        middle = max(np.sqrt(begin * end), 1)  # a window may begin at step 0
         chosen[min(stored, key=lambda step: abs(np.log(max(step, 1) / middle)))] = "middle of the window"
+    if not clocks.has_rule:
+        early = clocks.memory.status == "observed"
+        middle = clocks.memory.lower if early else np.sqrt(max(stored[0], 1) * stored[-1])
+        near = min(stored, key=lambda step: abs(np.log(max(step, 1) / max(middle, 1))))
+        chosen.setdefault(near, "last before τ_mem" if early else "middle of training")
     chosen[stored[-1]] = "last evaluation"
     return {step: chosen[step] for step in sorted(chosen) if step in stored}

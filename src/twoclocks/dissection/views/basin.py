@@ -2,11 +2,13 @@
 
 The denoiser is evaluated at noise scale σ on the line x_a + t (x_e − x_a). For bits, the ideal denoiser of the cube
 changes from x_a to x_e at t = 0.5, whatever x_e is. That of the rule returns x_a further out where x_e breaks the rule,
-that of the training set where x_e is not a training sample.
+that of the training set where x_e is not a training sample. Images count as returned where the output is a copy of x_a,
+and x_e is a held-out or another training image, the nearest of each.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +23,7 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.dissection.anchors import Surroundings
 from twoclocks.dissection.bootstrap import band
+from twoclocks.dissection.image_anchors import copied_rows, nearest_images, neighbours_of
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import (
     NO_ORACLE,
@@ -32,11 +35,14 @@ from twoclocks.dissection.view import (
     View,
     ViewError,
     denoising_refusal,
+    without_rule,
 )
 from twoclocks.runs.settings import RunSettings
 
 LINES = ("rule-breaking", "valid, unseen", "training")  # what x_e is
 METRICS = ("match", "hamming", "l2")
+IMAGE_LINES = ("held-out", "training")
+IMAGE_METRICS = ("match", "rms")
 
 
 @dataclass(frozen=True)
@@ -52,22 +58,30 @@ class BasinInfo(ScaleInfo):
     ideal: Floats  # (oracles, σ, lines): half-widths of the oracles
     oracles: tuple[str, ...]
     anchors: int
+    lines: tuple[str, ...] = LINES
+
+    @property
+    def images(self) -> bool:
+        return without_rule(self.oracles)
 
     def sentences(self) -> list[str]:
-        level = self.level
+        level, what = self.level, "images" if self.images else "samples"
         found = [
-            f"Half-widths of basins at σ = {self.sigmas[level]:.2g}, mean over {self.anchors} training samples with "
+            f"Half-widths of basins at σ = {self.sigmas[level]:.2g}, mean over {self.anchors} training {what} with "
             f"95% interval; 0.5 is half-way to the neighbour."
         ]
-        for line, name in enumerate(LINES):
+        if self.images:
+            found.append("An image counts as returned where the output is a copy of it (ratio of distances).")
+        for line, name in enumerate(self.lines):
             widest = int(self.width[:, level, line].argmax())
-            ideal = ", ".join(f"{o} {self.ideal[k, level, line]:.2f}" for k, o in enumerate(self.oracles))
+            names = ("of the training set",) if self.images else self.oracles
+            ideal = ", ".join(f"{o} {self.ideal[k, level, line]:.2f}" for k, o in enumerate(names))
             found.append(
                 f"Towards a {name} neighbour: {self.width_words(0, line)} at step {self.steps[0]:,}, largest "
                 f"{self.width_words(widest, line)} at step {self.steps[widest]:,}, {self.width_words(-1, line)} at "
-                f"step {self.steps[-1]:,}; ideal denoisers: {ideal}."
+                f"step {self.steps[-1]:,}; ideal denoiser{'' if self.images else 's:'} {ideal}."
             )
-        return found if "rule" in self.oracles else [*found, NO_ORACLE]
+        return found if "rule" in self.oracles or self.images else [*found, NO_ORACLE]
 
     def width_words(self, at: int, line: int) -> str:
         width, low, high = (one[at, self.level, line] for one in (self.width, self.width_low, self.width_high))
@@ -85,7 +99,7 @@ class BasinInfo(ScaleInfo):
                     ]
                     for s, sigma in enumerate(self.sigmas)
                 }
-                for k, line in enumerate(LINES)
+                for k, line in enumerate(self.lines)
             },
             "ideal_half_width": {name: self.ideal[k].tolist() for k, name in enumerate(self.oracles)},
         }
@@ -117,7 +131,8 @@ class Basin(View):
         return (borders[1:] + borders[:-1]) / 2
 
     def passes(self, settings: RunSettings) -> Passes:
-        return Passes(1, len(self.sigmas) * len(LINES) * min(self.anchors, settings.data.n) * self.points)
+        lines = IMAGE_LINES if settings.rule.is_image else LINES
+        return Passes(1, len(self.sigmas) * len(lines) * min(self.anchors, settings.data.n) * self.points)
 
     def prepare(self, subject: Subject) -> Probe:
         return BasinProbe(self, subject)
@@ -125,8 +140,9 @@ class Basin(View):
     def info(
         self, subject: Subject, steps: Sequence[int], constants: Arrays, measurements: Mapping[str, Any]
     ) -> BasinInfo:
-        values = {metric: measurements[metric].astype(np.float64) for metric in METRICS}
-        bands = {metric: band(values[metric], 3, 5, 95, self.resamples) for metric in METRICS}
+        lines, metrics = (IMAGE_LINES, IMAGE_METRICS) if subject.rule.is_image else (LINES, METRICS)
+        values = {metric: measurements[metric].astype(np.float64) for metric in metrics}
+        bands = {metric: band(values[metric], 3, 5, 95, self.resamples) for metric in metrics}
         widths = half_widths(values["match"] > 0.5, self.t(), self.end)
         low, high = band(widths, 3, 2.5, 97.5, self.resamples)
         return BasinInfo(
@@ -135,9 +151,9 @@ class Basin(View):
             sigmas=subject.unit * np.array(self.sigmas),
             unit=subject.unit,
             t=self.t(),
-            mean={metric: values[metric].mean(axis=3) for metric in METRICS},
-            low={metric: bands[metric][0] for metric in METRICS},
-            high={metric: bands[metric][1] for metric in METRICS},
+            mean={metric: values[metric].mean(axis=3) for metric in metrics},
+            low={metric: bands[metric][0] for metric in metrics},
+            high={metric: bands[metric][1] for metric in metrics},
             width=widths.mean(axis=3),
             width_low=low,
             width_high=high,
@@ -145,6 +161,7 @@ class Basin(View):
             ideal=half_widths(constants["match"] > 0.5, self.t(), self.end).mean(axis=3),
             oracles=tuple(subject.oracles),
             anchors=values["match"].shape[3],
+            lines=lines,
         )
 
 
@@ -165,6 +182,13 @@ class BasinProbe(Probe):
         self.starts, self.ends = self.find_lines()  # (anchors, *rule), (lines, anchors, *rule)
 
     def find_lines(self) -> tuple[Tensor, Tensor]:
+        if self.subject.rule.is_image:
+            rows = torch.arange(min(self.view.anchors, len(self.subject.train)))
+            starts, *ends = neighbours_of(self.subject, rows)
+            return starts, torch.stack(ends)
+        return self.lines_of_symbols()
+
+    def lines_of_symbols(self) -> tuple[Tensor, Tensor]:
         around = Surroundings(self.subject.rule, self.subject.train)
         starts, ends = [], []
         for row in range(len(self.subject.train)):
@@ -200,12 +224,17 @@ class BasinProbe(Probe):
 
     def summarise(self, denoised: Tensor) -> Arrays:
         """Each metric of the denoiser's output as (σ, lines, anchors, t)."""
-        size = (len(self.view.sigmas), len(LINES), len(self.starts), self.view.points)
+        size = (len(self.view.sigmas), len(self.ends), len(self.starts), self.view.points)
+        encoded = self.subject.encode(self.starts).flatten(1)
+        away = (denoised.reshape(*size, -1) - encoded[None, None, :, None]).norm(dim=4)
+        if self.subject.rule.is_image:
+            rows = torch.arange(len(self.starts), device=denoised.device)[:, None]  # anchors are the first rows
+            copied = copied_rows(self.subject, nearest_images(self.subject, denoised)).reshape(size)
+            rms = away / math.sqrt(encoded.shape[1])
+            return {"match": (copied == rows).to(torch.uint8).cpu().numpy(), "rms": rms.float().cpu().numpy()}
         symbols = self.subject.encoding.decode(self.subject.rule, denoised).symbols.flatten(1)
         start = self.starts.flatten(1).to(symbols.device)
         differs = (symbols.reshape(*size, -1) != start[None, None, :, None]).sum(dim=4)
-        encoded = self.subject.encode(self.starts).flatten(1)
-        away = (denoised.reshape(*size, -1) - encoded[None, None, :, None]).norm(dim=4)
         return {
             "match": (differs == 0).to(torch.uint8).cpu().numpy(),
             "hamming": differs.to(torch.int32).cpu().numpy(),

@@ -1,4 +1,7 @@
-"""View ``field``: the score on the plane through a training sample and its neighbours, learned and ideal (P1 C.4.3)."""
+"""View ``field``: the score on the plane through a training sample and its neighbours, learned and ideal (P1 C.4.3).
+
+Of images: through a training image, the one nearest to it and a held-out one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from torch import Tensor
 from twoclocks.core.arrays import Floats
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
-from twoclocks.dissection.anchors import Corners, Surroundings
+from twoclocks.dissection.anchors import Surroundings
+from twoclocks.dissection.image_anchors import copied_rows, nearest_images, neighbours_of
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import (
     NO_ORACLE,
@@ -27,11 +31,13 @@ from twoclocks.dissection.view import (
     View,
     ViewError,
     denoising_refusal,
+    without_rule,
 )
 from twoclocks.objectives.edm import like
 from twoclocks.runs.settings import RunSettings
 
 CORNERS = ("a", "b", "c", "d")
+IMAGE_SHARES = ("a", "b", "c", "other", "none")
 
 
 @dataclass(frozen=True)
@@ -42,18 +48,49 @@ class Fields:
     arrows: Floats  # (…, σ, grid, grid, 2): the component of the score in the plane
     pull: Floats  # (…, σ, grid, grid): D projected on the line from x_a (−1) to x_b (+1); for bits x_c and x_d lie at 0
     shares: Floats  # (…, σ, 5): fractions of the rectangle that denoise to a, b, c, d, and to anything else
+    # Images: fractions of the triangle whose outputs are copies of a, b, c, of another training image, and of none.
 
 
 @dataclass(frozen=True)
 class FieldInfo(ScaleInfo):
     axes: tuple[Floats, Floats]  # coordinates of the grid: along x_a → x_b, and across
-    corners: Floats  # (4, 2): where a, b, c, d lie on the plane
-    hamming: int  # entries in which b differs from a
+    corners: Floats  # (4, 2): where a, b, c, d lie on the plane; of images (3, 2)
+    hamming: int  # entries in which b differs from a; 0 for images
     learned: Fields
     oracles: tuple[str, ...]
     ideal: Fields
+    pictures: npt.NDArray[np.uint8] | None = None  # images at the corners (3, channels, height, width)
+
+    @property
+    def images(self) -> bool:
+        return without_rule(self.oracles)
+
+    @property
+    def share_names(self) -> tuple[str, ...]:
+        return IMAGE_SHARES if self.images else (*CORNERS, "elsewhere")
+
+    def image_sentences(self) -> list[str]:
+        shares, sigma = self.learned.shares[:, self.level], self.sigmas[self.level]
+
+        def words(row: Floats) -> str:
+            names = ("a", "b", "c", "other training images", "none")
+            return ", ".join(f"{share:.0%} of {name}" for share, name in zip(row, names, strict=True))
+
+        trained = shares[:, 0] + shares[:, 1]
+        most = int(trained.argmax())
+        return [
+            f"The plane through a training image (a), the training image nearest to it (b) and the held-out image "
+            f"nearest to it (c). At σ = {sigma:.2g} points of the triangle denoise to copies as follows: "
+            f"{words(shares[0])} at step {self.steps[0]:,}; {words(shares[-1])} at step {self.steps[-1]:,}.",
+            f"The share of a and b is largest at step {self.steps[most]:,} ({trained[most]:.0%})."
+            if trained[most]
+            else "At no step does a point of it denoise to a copy of a or b.",
+            f"The ideal denoiser of the training set at the same σ: {words(self.ideal.shares[0, self.level])}.",
+        ]
 
     def sentences(self) -> list[str]:
+        if self.images:
+            return self.image_sentences()
         level = self.level
         shares, sigma = self.learned.shares[:, level], self.sigmas[level]
 
@@ -83,7 +120,7 @@ class FieldInfo(ScaleInfo):
 
         return {
             "hamming": self.hamming,
-            "corners": [*CORNERS, "elsewhere"],
+            "corners": list(self.share_names),
             "shares": table(self.learned.shares),
             "ideal_shares": {name: table(self.ideal.shares[k : k + 1]) for k, name in enumerate(self.oracles)},
         }
@@ -92,7 +129,10 @@ class FieldInfo(ScaleInfo):
 @VIEWS.register("field")
 @dataclass(frozen=True, kw_only=True)
 class Field(View):
-    """The score on the plane through a training sample, a valid unseen neighbour and two that break the rule."""
+    """The score on the plane through a training sample, a valid unseen neighbour and two that break the rule.
+
+    Of images, the plane goes through a training image, its nearest one and the nearest held-out one.
+    """
 
     reads: ClassVar[Reads] = "weights"
     sigmas: tuple[float, ...] = setting((0.2, 0.5, 1.0, 2.0), "noise scales", above=0)
@@ -133,14 +173,15 @@ class Field(View):
             learned=fields[0],
             oracles=tuple(subject.oracles),
             ideal=fields[1],
+            pictures=constants.get("pictures"),
         )
 
 
 class FieldProbe(Probe):
     def __init__(self, view: Field, subject: Subject) -> None:
         self.view, self.subject = view, subject
-        self.found = self.find_corners()
-        self.points = subject.encode(self.found.stack()).double()  # (4, *shape)
+        self.corners, self.hamming = self.find_corners()
+        self.points = subject.encode(self.corners).double()  # (4 or 3, *shape)
         self.shape = tuple(self.points.shape[1:])
         flat = self.points.flatten(1)
         along, across = flat[1] - flat[0], flat[2] - flat[0]
@@ -155,13 +196,17 @@ class FieldProbe(Probe):
         low, high = self.places.min(axis=0) - reach, self.places.max(axis=0) + reach
         self.axes = [np.linspace(low[k], high[k], view.grid) for k in range(2)]
 
-    def find_corners(self) -> Corners:
-        around = Surroundings(self.subject.rule, self.subject.train)
+    def find_corners(self) -> tuple[Tensor, int]:
+        """Symbols of the corners (4, *shape), and in how many entries b differs from a; of images (3, *shape) and 0."""
         count = len(self.subject.train)
+        if self.subject.rule.is_image:
+            a, unseen, other = neighbours_of(self.subject, torch.tensor([self.view.anchor % count]))
+            return torch.cat([a, other, unseen]), 0
+        around = Surroundings(self.subject.rule, self.subject.train)
         for number in range(min(count, 64)):
             found = around.corners((self.view.anchor + number) % count)
             if found is not None:
-                return found
+                return found.stack(), found.hamming
         raise ViewError("no training sample has a valid unseen neighbour with rule-breaking arrays between")
 
     @cached_property
@@ -178,8 +223,10 @@ class FieldProbe(Probe):
         ideals = [self.summarise(denoised) for denoised in self.subject.ideals(*self.inputs).values()]
         stacked = {name: np.stack([one[name] for one in ideals]) for name in ideals[0]}
         x, across = self.axes
-        hamming = np.array([self.found.hamming])
-        return {**stacked, "axis_x": x, "axis_y": across, "corners": self.places, "hamming": hamming}
+        found = {"axis_x": x, "axis_y": across, "corners": self.places, "hamming": np.array([self.hamming])}
+        if self.subject.rule.is_image:
+            found["pictures"] = self.corners.to(torch.uint8).numpy()
+        return {**stacked, **found}
 
     def measure(self, step: int) -> Arrays:
         points, sigma = self.inputs
@@ -198,7 +245,7 @@ class FieldProbe(Probe):
             "score": score.norm(dim=1).reshape(size).float().cpu().numpy(),
             "arrows": arrows.reshape(*size, 2).float().cpu().numpy(),
             "pull": pull.reshape(size).float().cpu().numpy(),
-            "shares": self.shares(denoised, size),
+            "shares": self.image_shares(denoised, size) if self.subject.rule.is_image else self.shares(denoised, size),
         }
 
     def shares(self, denoised: Tensor, size: tuple[int, ...]) -> Floats:
@@ -211,17 +258,33 @@ class FieldProbe(Probe):
         assert scores is not None  # encodings without points are refused
         best = scores.topk(2, dim=2).values
         decided = ((best[..., 0] - best[..., 1]).amin(dim=1) > 1e-6).reshape(size).cpu().numpy()
-        corners = self.found.stack().flatten(1)
+        corners = self.corners.flatten(1)
         hits = (symbols[:, None] == corners).all(dim=2)  # (points, 4)
         where = torch.cat([hits, ~hits.any(dim=1, keepdim=True)], dim=1).reshape(*size, 5).numpy()
-        inside = self.inside_rectangle()
+        inside = self.inside()
         return np.stack([level[inside & sure].mean(axis=0) for level, sure in zip(where, decided, strict=True)])
 
-    def inside_rectangle(self) -> npt.NDArray[np.bool_]:
-        """(y, x): which grid points lie between the corners; the edges from a to c and from a to d span it."""
+    def image_shares(self, denoised: Tensor, size: tuple[int, ...]) -> Floats:
+        """The fraction of the triangle whose outputs are copies of each of IMAGE_SHARES, (σ, 5)."""
+        train = self.subject.train
+        known = torch.cat([train, self.corners[2:]])  # the held-out image counts like a training image here
+        row = copied_rows(self.subject, nearest_images(self.subject, denoised, known)).cpu()
+        ends = [int((train == corner).flatten(1).all(dim=1).nonzero()[0]) for corner in self.corners[:2]]
+        hits = torch.stack([row == end for end in (*ends, len(train))], dim=1)
+        rest = torch.stack([(row >= 0) & ~hits.any(dim=1), row < 0], dim=1)
+        where = torch.cat([hits, rest], dim=1).reshape(*size, 5).double().numpy()
+        return np.asarray(where[:, self.inside(triangle=True)].mean(axis=1))
+
+    def inside(self, triangle: bool = False) -> npt.NDArray[np.bool_]:
+        """(y, x): which grid points lie between the corners.
+
+        The edges from a to c and from a to d span the rectangle, those from a to b and from a to c the triangle.
+        """
         x, y = np.meshgrid(*self.axes)
-        edges = (self.places[2:] - self.places[0]).T  # columns: a → c, a → d
+        ends = self.places[1:] if triangle else self.places[2:]
+        edges = (ends - self.places[0]).T  # columns
         inner = np.linalg.solve(edges, np.stack([x.ravel(), y.ravel()]) - self.places[0][:, None])
         close = 1e-9
-        inside = np.logical_and(inner > close, inner < 1 - close)
-        return np.asarray(inside.all(axis=0), dtype=np.bool_).reshape(x.shape)
+        found = (inner > close).all(axis=0)
+        found &= inner.sum(axis=0) < 1 - close if triangle else (inner < 1 - close).all(axis=0)
+        return np.asarray(found, dtype=np.bool_).reshape(x.shape)

@@ -19,6 +19,7 @@ from twoclocks.core.proportion import clopper_pearson
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View
 from twoclocks.evaluation.states import STATES
+from twoclocks.runs.settings import RunSettings
 
 MEMORIZED = STATES.index("memorized")
 States = npt.NDArray[np.uint8]
@@ -137,6 +138,11 @@ class Raster(View):
             raise SettingError(
                 "windows", list(self.windows), "give pairs of steps, for example [30, 300, 10000, 30000]"
             )
+
+    def refusal(self, settings: RunSettings) -> str | None:
+        if settings.rule.is_image:
+            return "images obey no rule, so their states are copies or not; the copy rate and trajectories show these"
+        return None
 
     def prepare(self, subject: Subject) -> Probe:
         return RasterProbe(subject)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import Clocks
-from twoclocks.dissection.views.spectrum import SpectrumInfo
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.papers.claim import CLAIMS, Answer
 from twoclocks.papers.intervals import interval_of, is_earlier, range_of
 from twoclocks.papers.records import Record

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.dissection.views.basin import LINES, BasinInfo
 from twoclocks.dissection.views.field import FieldInfo
 from twoclocks.dissection.views.raster import RasterInfo
-from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.papers.drawing import letter, styled
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.records import Records

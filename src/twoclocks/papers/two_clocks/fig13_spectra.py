@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.dissection.subject import SPLITS
-from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.papers.drawing import styled
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records

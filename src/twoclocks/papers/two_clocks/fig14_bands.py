@@ -10,9 +10,9 @@ import numpy as np
 
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.dissection.subject import SPLITS
 from twoclocks.dissection.views.raster import RasterInfo
-from twoclocks.dissection.views.spectrum import SpectrumInfo
 from twoclocks.papers.drawing import styled
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.theme import light
-from twoclocks.dissection.views.spectrum import SpectrumInfo
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.papers.drawing import styled
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Records

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from twoclocks.core.theme import light
-from twoclocks.dissection.views.basin import LINES, METRICS, BasinInfo
+from twoclocks.dissection.views.basin import BasinInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
     ORACLES,
@@ -20,6 +20,7 @@ from twoclocks.report.drawings.parts import (
 )
 
 LABELS = {"match": "fraction returned exactly", "hamming": "entries that differ", "l2": "distance (L2)"}
+IMAGE_LABELS = {"match": "returned as a copy", "rms": "distance (RMS)"}
 
 
 @DRAWINGS.register("basin")
@@ -29,20 +30,21 @@ class BasinDrawing(Drawing):
 
     def draw(self, info: BasinInfo) -> Figure:
         chosen = shown_steps(info.steps, info.clocks)
-        figure = figure_of(9.6, 8.4)
-        axes = figure.subplots(4, len(LINES), height_ratios=[1, 1, 1, 1.3])
+        labels = IMAGE_LABELS if info.images else LABELS
+        figure = figure_of(9.6, 2.1 * len(labels) + 2.1)
+        axes = figure.subplots(len(labels) + 1, len(info.lines), height_ratios=[*[1] * len(labels), 1.3])
         colours = shades(len(chosen))
-        for column, line in enumerate(LINES):
-            for row, metric in enumerate(METRICS):
+        for column, line in enumerate(info.lines):
+            for row, (metric, label) in enumerate(labels.items()):
                 draw_profiles(axes[row, column], info, metric, column, chosen, colours)
                 if not column:
-                    axes[row, column].set_ylabel(LABELS[metric], fontsize=8.5)
+                    axes[row, column].set_ylabel(label, fontsize=8.5)
             axes[0, column].set_title(f"towards a {line} neighbour", fontsize=9)
-            axes[len(METRICS) - 1, column].set_xlabel("position on the line (1: the neighbour)", fontsize=8.5)
+            axes[-2, column].set_xlabel("position on the line (1: the neighbour)", fontsize=8.5)
             draw_widths(axes[-1, column], info, info.level, column)
         axes[0, 0].legend(loc="lower left", **SMALL)
         axes[-1, 0].set_ylabel("half-width of the basin", fontsize=8.5)
-        axes[-1, 0].legend(loc="upper left", **SMALL)
+        axes[-1, 0].legend(loc="best" if info.images else "upper left", **SMALL)
         return figure
 
 
@@ -59,7 +61,11 @@ def draw_widths(axis: Any, info: BasinInfo, level: int, line: int) -> None:
     width, low, high = (one[:, level, line] for one in (info.width, info.width_low, info.width_high))
     line_with_band(axis, info.steps, width, low, high, light("ink"), label="learned")
     for k, name in enumerate(info.oracles):
-        line_style = {"linestyle": (0, (4, 2)), "linewidth": 1.1, "label": f"ideal: {name}"}
+        line_style = {
+            "linestyle": (0, (4, 2)),
+            "linewidth": 1.1,
+            "label": f"ideal: {'training set' if info.images else name}",
+        }
         axis.axhline(info.ideal[k, level, line], color=light(ORACLES[name]), **line_style)
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)

@@ -10,6 +10,7 @@ from twoclocks.dissection.views.field import CORNERS, FieldInfo, Fields
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.film import Film, shoot
 from twoclocks.report.drawings.parts import FIXED_INK, figure_of, shown_steps
+from twoclocks.report.pictures import as_picture
 
 MARKERS = {"a": ("white", "o"), "b": ("#56e0ff", "s"), "c": ("#ffe14d", "^"), "d": ("#ff9a3d", "v")}
 NAMES = {"memory": "training set"}
@@ -25,8 +26,9 @@ class FieldDrawing(Drawing):
         level, chosen = info.level, shown_steps(info.steps, info.clocks)
         panels: list[tuple[str, Fields, int]] = [(f"step {info.steps[at]:,}", info.learned, at) for at in chosen]
         panels += [(f"ideal: {NAMES.get(name, name)}", info.ideal, k) for k, name in enumerate(info.oracles)]
-        figure = figure_of(1.45 * len(panels) + 0.9, 3.6)
-        axes = figure.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
+        figure = figure_of(1.45 * (len(panels) + (info.pictures is not None)) + 0.9, 3.6)
+        place = figure if info.pictures is None else draw_originals(figure, info, len(panels))
+        axes = place.subplots(2, len(panels), sharex=True, sharey=True, squeeze=False)
         top = largest_score(info, level)
         for column, (title, fields, index) in enumerate(panels):
             draw_score(axes[0, column], info, fields.score[index, level], fields.arrows[index, level], top)
@@ -34,7 +36,8 @@ class FieldDrawing(Drawing):
             axes[0, column].set_title(title, fontsize=8.5)
         axes[0, 0].set_ylabel("norm of the score", fontsize=8.5)
         axes[1, 0].set_ylabel("pull to a (blue), b (red)", fontsize=8.5)
-        figure.suptitle(f"σ = {info.sigmas[level]:.2g}", fontsize=9, x=0.02, ha="left")
+        note = "; pixels from −1 to 1" if info.images else ""
+        figure.suptitle(f"σ = {info.sigmas[level]:.2g}{note}", fontsize=9, x=0.02, ha="left")
         return figure
 
     def film(self, info: FieldInfo) -> Film | None:
@@ -61,6 +64,18 @@ class FieldDrawing(Drawing):
             title.set_text(f"step {info.steps[index]:,}")
 
         return shoot(figure, info.steps, show)
+
+
+def draw_originals(figure: Any, info: FieldInfo, panels: int) -> Any:
+    """Draw the images at the corners, one below the other, with the marks of the plane; returns the rest's place."""
+    left, right = figure.subfigures(1, 2, width_ratios=[1, 1.45 * panels])
+    assert info.pictures is not None
+    kinds = ("training image", "nearest training image", "nearest held-out image")
+    for axis, pixels, name, kind in zip(left.subplots(3, 1), info.pictures, CORNERS, kinds, strict=False):
+        axis.imshow(as_picture(pixels), interpolation="nearest")
+        axis.set_title(f"{name}: {kind}", fontsize=6.5, pad=2)
+        axis.set_axis_off()
+    return right
 
 
 def largest_score(info: FieldInfo, level: int) -> float:
@@ -105,8 +120,8 @@ def extent(info: FieldInfo) -> tuple[float, float, float, float]:
 
 
 def mark_corners(axis: Any, info: FieldInfo) -> None:
-    """Mark and name the four corners."""
-    for name, place in zip(CORNERS, info.corners, strict=True):
+    """Mark and name the corners; of images there are three."""
+    for name, place in zip(CORNERS, info.corners, strict=False):
         colour, marker = MARKERS[name]
         axis.plot(*place, marker=marker, color=colour, markeredgecolor=FIXED_INK, markersize=5, linestyle="none")
         axis.annotate(name, place, xytext=(3, 3), textcoords="offset points", fontsize=7, color="#8d949e")

@@ -98,12 +98,13 @@ def heat(
 
 
 def mark_clocks(axis: Any, clocks: Clocks | None, named: bool = True) -> None:
-    """Shade the intervals of τ_rule and τ_mem."""
+    """Shade the intervals of τ_rule (of data without a rule τ_gen) and τ_mem."""
     if clocks is None:
         return
     low, high = axis.get_xlim()
-    for onset, colour, name in ((clocks.rule, "rule", "τ_rule"), (clocks.memory, "memory", "τ_mem")):
-        if onset.seen:
+    first = (clocks.rule, "rule", "τ_rule") if clocks.has_rule else (clocks.generation, "new", "τ_gen")
+    for onset, colour, name in (first, (clocks.memory, "memory", "τ_mem")):
+        if onset is not None and onset.seen:
             left = max(onset.lower, low)
             axis.axvspan(left, min(onset.upper, high), color=light(colour), alpha=0.16, linewidth=0, zorder=0)
             if named:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from twoclocks.core.theme import light
-from twoclocks.dissection.subject import SPLITS
-from twoclocks.dissection.views.spectrum import SpectrumInfo
+from twoclocks.dissection.spectrum_info import SpectrumInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
     ORACLES,
@@ -25,6 +24,7 @@ from twoclocks.report.drawings.parts import (
 )
 
 TRACES = 4  # noise scales of the critical band whose losses are shown over training
+NAMES = {"memory": "training set"}
 FLOOR = {"linestyle": (0, (4, 2)), "linewidth": 1.1}
 
 
@@ -57,37 +57,53 @@ class SpectrumDrawing(Drawing):
         second[0].set_title("held-out minus training loss", fontsize=9)
         colour_bar(figure, drawn, second[0], "")
         draw_learned(second[1], info)
-        third = rows[3].subgridspec(1, len(info.oracles)).subplots(sharey=True, squeeze=False)[0]
-        split = SPLITS.index("train")
-        logs = np.log10(np.maximum(info.distance[:, :, split], 1e-6))
-        for k, (axis, name) in enumerate(zip(third, info.oracles, strict=True)):
-            drawn = heat(axis, info.steps, info.sigmas, logs[:, k], cmap="viridis", vmin=-4, vmax=float(logs.max()))
-            axis.set_title(f"distance to the ideal of the {'training set' if name == 'memory' else name}", fontsize=9)
-            if not k:
-                axis.set_ylabel("σ")
-        colour_bar(figure, drawn, list(third), "log₁₀ of mean squared distance")
+        draw_distances(figure, rows[3], info)
         return figure
+
+
+def split_style(info: SpectrumInfo, split: str) -> tuple[str, str]:
+    """Label and colour of a split; nothing says whether a held-out image is valid."""
+    label, colour = SPLIT_STYLES[split]
+    return ("held-out" if split == "held_out" and not info.has_rule else label), colour
 
 
 def draw_spectrum(axis: Any, info: SpectrumInfo, at: int) -> None:
     """Losses by σ at one step, with the floors."""
     for name, floor in zip(info.oracles, info.floor, strict=True):
         shown = np.maximum(floor, 1e-5)
-        axis.plot(info.sigmas, shown, color=light(ORACLES[name]), label=f"floor of the {name}", **FLOOR)
-    for name in SPLITS:
-        label, colour = SPLIT_STYLES[name]
+        axis.plot(
+            info.sigmas, shown, color=light(ORACLES[name]), label=f"floor of the {NAMES.get(name, name)}", **FLOOR
+        )
+    for name in info.splits:
+        label, colour = split_style(info, name)
         axis.plot(info.sigmas, np.maximum(info.of(name)[at], 1e-5), color=light(colour), label=label, linewidth=1.6)
     axis.axvspan(*info.band, color=light("line"), alpha=0.4, linewidth=0, zorder=0)
     plain_log(axis, "x")
     plain_log(axis, "y")
-    axis.set(xlabel="σ", ylim=(1e-4, 2))
+    axis.set(xlabel="σ" if info.has_rule else "σ (pixels from −1 to 1)", ylim=(1e-4, 2))
+
+
+def draw_distances(figure: Any, place: Any, info: SpectrumInfo) -> None:
+    """Distance to each ideal by σ over training; of images, which have one ideal, the share of memory beside it."""
+    axes = place.subgridspec(1, len(info.oracles) + (not info.has_rule)).subplots(sharey=True, squeeze=False)[0]
+    logs = np.log10(np.maximum(info.distance[:, :, info.splits.index("train")], 1e-6))
+    for k, (axis, name) in enumerate(zip(axes, info.oracles, strict=False)):
+        drawn = heat(axis, info.steps, info.sigmas, logs[:, k], cmap="viridis", vmin=-4, vmax=float(logs.max()))
+        axis.set_title(f"distance to the ideal of the {NAMES.get(name, name)}", fontsize=9)
+    axes[0].set_ylabel("σ")
+    colour_bar(figure, drawn, list(axes[: len(info.oracles)]), "log₁₀ of mean squared distance")
+    if not info.has_rule:
+        share = np.clip(info.memory_share, 0, 1)
+        drawn = heat(axes[1], info.steps, info.sigmas, share, cmap="cividis", vmin=0, vmax=1)
+        axes[1].set_title("share of memory", fontsize=9)
+        colour_bar(figure, drawn, axes[1], "")
 
 
 def draw_traces(axis: Any, info: SpectrumInfo, level: int) -> None:
     """Losses over training at one σ, with the floors and the loss clocks."""
-    for name in SPLITS:
-        label, colour = SPLIT_STYLES[name]
-        split = SPLITS.index(name)
+    for name in info.splits:
+        label, colour = split_style(info, name)
+        split = info.splits.index(name)
         loss, error = info.loss[:, split, level], 2 * info.error[:, split, level]
         line_with_band(axis, info.steps, loss, loss - error, loss + error, light(colour), label=label)
     for name, floor in zip(info.oracles, info.floor[:, level], strict=True):
@@ -111,9 +127,9 @@ def draw_learned(axis: Any, info: SpectrumInfo) -> None:
             axis.plot(info.steps, values, color=light(colour), label=label)
     for level in (0, 1):
         axis.axhline(level, color=light("muted"), linewidth=0.8)
-    axis.set(ylim=(-1.05, 1.15))
-    axis.set_title("fraction learned, over the band", fontsize=9)
+    axis.set(ylim=(-1.05, 1.15) if info.has_rule else (-0.15, 1.15))
+    axis.set_title("fraction learned, over the band" if info.has_rule else "share of memory, over the band", fontsize=9)
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
-    if axis.get_legend_handles_labels()[0]:
+    if info.has_rule and axis.get_legend_handles_labels()[0]:
         axis.legend(loc="lower left", **SMALL)
