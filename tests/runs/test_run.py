@@ -280,3 +280,12 @@ def test_a_model_that_builds_a_plain_module_is_refused_with_the_fix() -> None:
             Experiment(replace(load_settings("demo"), model=Foreign()))
     finally:
         MODELS._members.pop("foreign")
+
+
+def test_runs_on_images_stop_by_the_chance_level_that_their_clocks_use(twin_digits: tuple[Run, Run]) -> None:
+    from twoclocks.runs.session import make_monitor
+
+    run, _ = twin_digits
+    measured = Experiment(run.settings).evaluator.reference.copy_chance
+    assert run.copy_chance == measured == run.metric("sample_memorization").chance_rule
+    assert make_monitor(Experiment(run.settings)).copy_chance == measured

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.clocks.chance import Chance
 from twoclocks.clocks.series import Look
 from twoclocks.core.config import flat
 from twoclocks.core.counts import Row, values_of
 from twoclocks.core.errors import UserError
+from twoclocks.monitor.criteria import Exact
 from twoclocks.monitor.monitor import Monitor
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.columns import clock_columns
@@ -53,9 +55,11 @@ class EarlyStop(Exception):  # noqa: N818 (it is not an error)
 
 
 def make_monitor(experiment: Experiment) -> Monitor:
-    """A ``tc.Monitor`` of this run's data."""
+    """A ``tc.Monitor`` of this run's data; it is told how many samples are copies, and compares none itself."""
     clocks = experiment.settings.clocks
-    return Monitor(experiment.train_rows, experiment.rule, clocks, policy=clocks.stop)
+    monitor = Monitor(experiment.train_rows, experiment.rule, clocks, copies=Exact(), policy=clocks.stop)
+    monitor.chance = Chance.exact(experiment.evaluator.reference.copy_chance)  # of images, that of the evaluator
+    return monitor
 
 
 class Stopwatch:
