@@ -15,6 +15,7 @@ from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.evaluation import Invalid, PartAccuracy, SampleAccuracy, SampleMemorization, ValidNew
 from twoclocks.evaluation.metric import pieces_named
+from twoclocks.evaluation.quality.metrics import FRECHET, FRECHET_ERROR
 from twoclocks.runs.columns import LOSS_CUBE, LOSS_HELD_OUT, LOSS_TRAIN, averaged
 from twoclocks.runs.load import Columns, Run
 
@@ -44,6 +45,15 @@ class Level:
 
 
 @dataclass(frozen=True)
+class QualityCurve:
+    """The quality of images over training, with its standard errors and its value for real images."""
+
+    values: Floats
+    errors: Floats
+    floor: float
+
+
+@dataclass(frozen=True)
 class Milestone:
     """The step at which a theory expects a part of the rule to be learned."""
 
@@ -64,6 +74,7 @@ class CurvesInfo:
     losses: tuple[Curve, ...]
     clocks: Clocks
     milestones: tuple[Milestone, ...] = ()  # within the steps
+    quality: QualityCurve | None = None  # of images
 
     @property
     def last_sentence(self) -> str:
@@ -131,7 +142,15 @@ def curves_data(run: Run) -> CurvesInfo:
         losses,
         clocks,
         milestones_within(settings.rule.milestones(), columns["step"]),
+        quality_curve(run, columns),
     )
+
+
+def quality_curve(run: Run, columns: Columns) -> QualityCurve | None:
+    """The Fréchet distance of images; None of other data."""
+    if FRECHET not in columns:
+        return None
+    return QualityCurve(columns[FRECHET], columns[FRECHET_ERROR], run.metric(FRECHET).chance_rule or 0.0)
 
 
 def milestones_within(expected: Mapping[str, int], steps: Floats) -> tuple[Milestone, ...]:
@@ -166,16 +185,20 @@ def averaged_curves(columns: Columns) -> list[Curve]:
 
 
 def draw_curves(infos: Sequence[CurvesInfo], width: float = 6.4) -> Any:
-    """One column of two panels per run: proportions above, losses below."""
+    """One column of panels per run: proportions above, losses below, and the quality of images."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(style()):
-        figure = Figure(figsize=(width * len(infos), 5.6), layout="constrained")
-        axes = figure.subplots(2, len(infos), squeeze=False, sharex="col", height_ratios=[2, 1])
+        heights = [2, 1, 1] if any(info.quality is not None for info in infos) else [2, 1]
+        figure = Figure(figsize=(width * len(infos), 5.6 + 1.7 * (len(heights) - 2)), layout="constrained")
+        axes = figure.subplots(len(heights), len(infos), squeeze=False, sharex="col", height_ratios=heights)
         for column, info in enumerate(infos):
             draw_proportions(axes[0, column], info)
             draw_losses(axes[1, column], info)
+            if info.quality is not None:
+                draw_quality(axes[2, column], info, info.quality)
+            axes[-1, column].set_xlabel("training step")
             if len(infos) > 1:
                 pad = 26 + 11 * (1 + max(tiers(info), default=-1))
                 axes[0, column].set_title(short(info.title, 60), loc="left", fontweight="bold", pad=pad)
@@ -199,20 +222,38 @@ def draw_proportions(axis: Any, info: CurvesInfo) -> None:
     axis.legend(loc="upper left", bbox_to_anchor=(0, -0.02), ncols=2, **LEGEND)
 
 
-def draw_losses(axis: Any, info: CurvesInfo) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def draw_quality(axis: Any, info: CurvesInfo, quality: QualityCurve) -> None:
+    """The Fréchet distance with two standard errors, and that of real images."""
+    shade_clocks(axis, info, labelled=False)
+    axis.plot(info.steps, quality.values, color=light("new"), label="samples")
+    ends = np.maximum(quality.values - 2 * quality.errors, 1e-9), quality.values + 2 * quality.errors
+    axis.fill_between(info.steps, *ends, color=light("new"), alpha=0.2, linewidth=0)
+    axis.axhline(quality.floor, color=light("muted"), linestyle=(0, (5, 4)), linewidth=1, label="held-out images")
+    axis.set(xscale="log", yscale="log", ylabel="Fréchet distance")
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=3, **LEGEND)
+    plain_ticks(axis)
 
+
+def draw_losses(axis: Any, info: CurvesInfo) -> None:
     shade_clocks(axis, info, labelled=False)
     mark_milestones(axis, info, labelled=False)
     for curve in info.losses:
         axis.plot(info.steps, curve.values, linestyle=curve.dash, color=light(curve.colour), label=curve.label)
-    axis.set(xscale="log", yscale="log", xlabel="training step", ylabel="loss on")
+    axis.set(xscale="log", yscale="log", ylabel="loss on")
     axis.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=3, **LEGEND)
+    plain_ticks(axis)
+
+
+def plain_ticks(axis: Any) -> None:
+    """Numbers as people write them, at both axes of a panel with logarithms."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     plain = FuncFormatter(lambda value, position: f"{value:,g}")
     axis.xaxis.set_major_formatter(plain)
     axis.yaxis.set_major_formatter(plain)
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    for one in (axis.xaxis, axis.yaxis):
+        one.set_minor_formatter(NullFormatter())
 
 
 def shade_clocks(axis: Any, info: CurvesInfo, labelled: bool) -> None:

@@ -10,6 +10,7 @@ from twoclocks.clocks.series import SeriesColumns
 from twoclocks.core.counts import TRIALS, Row
 from twoclocks.evaluation.metric import AVERAGED, Column
 from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization
+from twoclocks.evaluation.quality.metrics import FRECHET, FRECHET_ERROR
 from twoclocks.evaluation.quantization import Invalid
 from twoclocks.evaluation.whole_samples import HoldoutMemorization, SampleAccuracy, SampleMemorization, ValidNew
 
@@ -73,7 +74,7 @@ def clock_columns(part_kinds: Iterable[str], weights: Weights = "raw") -> Series
         step=STEP,
         parts={kind: name(PartAccuracy.column(kind)) for kind in part_kinds},
         quality={
-            "Fréchet distance": (name("frechet"), name("frechet_error")),
+            "Fréchet distance": (name(FRECHET), name(FRECHET_ERROR)),
             "held-out loss": (name(LOSS_HELD_OUT), name(LOSS_HELD_OUT_ERROR)),
         },
     )

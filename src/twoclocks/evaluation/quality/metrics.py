@@ -11,9 +11,10 @@ from twoclocks.evaluation.quality.features import PixelSpace
 from twoclocks.evaluation.quality.real_images import LEAST, Quality, QualityScale, images_of
 from twoclocks.evaluation.samples import Samples
 
+FRECHET, FRECHET_ERROR = "frechet", "frechet_error"  # columns
 MEANING: dict[str, tuple[str, Direction]] = {
-    "frechet": ("Fréchet distance to held-out images", "lower is better"),
-    "frechet_error": ("standard error of the Fréchet distance, over the samples", "neither"),
+    FRECHET: ("Fréchet distance to held-out images", "lower is better"),
+    FRECHET_ERROR: ("standard error of the Fréchet distance, over the samples", "neither"),
     "kernel_distance": ("kernel distance (KID) to held-out images", "lower is better"),
     "precision": ("samples that lie among held-out images", "higher is better"),
     "recall": ("held-out images that lie among the samples", "higher is better"),
@@ -61,8 +62,8 @@ class ImageQuality(Metric):
 def values(quality: Quality) -> dict[str, Value]:
     """The value of each column. Proportions of samples are counts; those of held-out images are means over groups."""
     return {
-        "frechet": quality.frechet,
-        "frechet_error": quality.frechet_error,
+        FRECHET: quality.frechet,
+        FRECHET_ERROR: quality.frechet_error,
         "kernel_distance": quality.kernel_distance,
         "precision": Count(quality.precise, quality.compared),
         "recall": quality.recall,

@@ -11,6 +11,7 @@ from twoclocks.clocks.onset import Onset
 from twoclocks.core.arrays import Floats
 from twoclocks.core.theme import light
 from twoclocks.evaluation import SampleMemorization
+from twoclocks.evaluation.quality.metrics import FRECHET
 from twoclocks.papers.drawing import GROUND, log_steps, new_figure
 from twoclocks.papers.early_stopping.image_runs import ImageRun, image_runs
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
@@ -59,7 +60,7 @@ def curves_of(one: ImageRun) -> ImageCurves:
         train=columns[LOSS_TRAIN][some],
         held_out=columns[LOSS_HELD_OUT][some],
         copies=columns[SampleMemorization.name][some],
-        quality=columns["frechet"][some],
+        quality=columns[FRECHET][some],
         gap=one.gap,
         memory=one.memory,
     )

@@ -14,6 +14,7 @@ import numpy as np
 
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.arrays import Floats
+from twoclocks.evaluation.quality.metrics import FRECHET
 from twoclocks.papers.as_printed import PRINTED, printed_clocks, stable
 from twoclocks.papers.early_stopping.b04_twins import losses_part
 from twoclocks.papers.early_stopping.runs import COUNTED
@@ -84,7 +85,7 @@ class ImageRun:
 
     @cached_property
     def best_quality(self) -> float:
-        return self.best_step("frechet")
+        return self.best_step(FRECHET)
 
     @property
     def curves(self) -> dict[str, Floats]:
