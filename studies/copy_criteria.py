@@ -28,7 +28,8 @@ from scipy.ndimage import gaussian_filter
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.proportion import clopper_pearson
-from twoclocks.data.images import PackedImages, read_packed, split_rows
+from twoclocks.core.seeds import random_order
+from twoclocks.data.images import PackedImages, read_packed
 from twoclocks.monitor.criteria import Criterion, PerceptualHash, Ratio
 from twoclocks.monitor.symmetries import moved
 from twoclocks.monitor.training_set import TrainingSet
@@ -127,8 +128,8 @@ def scaled(packed: PackedImages, rows: npt.NDArray[np.int64]) -> Images:
 def split(packed: PackedImages, seed: int) -> tuple[Images, Images]:
     """Training and held-out images; of a small file one half each."""
     n = min(TRAINING, len(packed) // 2)
-    rows, others = split_rows(len(packed), n, held_out=min(HELD_OUT, len(packed) - n), seed=seed)
-    return scaled(packed, rows), scaled(packed, others)
+    held_out, order = min(HELD_OUT, len(packed) - n), random_order(len(packed), seed, "order of images")
+    return scaled(packed, order[held_out : held_out + n]), scaled(packed, order[:held_out])
 
 
 def calibrated_chance(train: Images, held_out: Images) -> float:

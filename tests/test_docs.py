@@ -222,7 +222,8 @@ def commands_of(page: Path) -> list[list[str]]:
 
 
 @all_pages
-def test_commands_of_every_page_are_valid(page: Path) -> None:
+def test_commands_of_every_page_are_valid(page: Path, image_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(image_files)  # presets for images of the reader name files here
     targets = re.findall(r"^([\w-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
     for words in commands_of(page):
         match words:

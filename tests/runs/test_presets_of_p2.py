@@ -14,12 +14,18 @@ from twoclocks.runs import load_run, preset_names
 SMALLER = {
     "p2-rhm": {"model.width": 16, "objective.sampler_levels": 4},
     "p2-md4": {"model.width": 16, "model.depth": 1, "model.heads": 2, "objective.sampler_levels": 4},
+    "p2-digits": {"model.width": 8, "objective.sampler_levels": 3},
+    "p2-c": {"model.width": 8, "model.blocks": 1, "objective.sampler_levels": 3, "evaluation.samples": 100},  # 32×32
     "p2-kernel": {"model.width": 32, "rule.alphabet": 2048},
 }
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if name.startswith("p2-")])
-def test_every_preset_of_p2_runs_in_a_small_form(preset: str, work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_preset_of_p2_runs_in_a_small_form(
+    preset: str, work: Path, image_files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in image_files.iterdir():
+        (work / file.name).symlink_to(file)
     shared = {
         "data.n": 64,
         "training.steps": 6,

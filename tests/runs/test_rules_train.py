@@ -13,6 +13,7 @@ from twoclocks.data.encodings import ENCODINGS
 from twoclocks.report.page import write_report
 from twoclocks.rules import RULES
 from twoclocks.runs import load_run
+from twoclocks.runs.settings import FOR_IMAGES
 
 QUICK = {
     "data.n": 4,
@@ -35,10 +36,12 @@ def cases() -> list[tuple[str, str, dict[str, Any]]]:
     found = []
     for rule, cls in RULES.items():
         bits = RULES.create(rule, **cls.examples[0]).symbols == 2
-        for encoding, kind in ((name, cls.kind) for name, cls in ENCODINGS.items()):
-            if encoding != "sign" or bits:
+        for encoding, kind in ((name, one.kind) for name, one in ENCODINGS.items()):
+            fits = encoding in FOR_IMAGES if cls.is_image else encoding != "pixels" and (encoding != "sign" or bits)
+            if fits:
                 found.append((rule, encoding, {"preset": "demo" if kind == "image" else "demo-gpt"}))
-        found.append((rule, "one_hot", {"preset": "demo", "encoding.zero_mean": True}))
+        if not cls.is_image:
+            found.append((rule, "one_hot", {"preset": "demo", "encoding.zero_mean": True}))
     return found
 
 
@@ -53,7 +56,7 @@ def test_trains(rule: str, encoding: str, more: dict[str, Any], work: Path, caps
     run = load_run("run")
     assert RULES.name_of(run.settings.rule) == rule
     columns = run.metrics()
-    for kind in run.settings.rule.part_counts():
+    for kind in () if run.settings.rule.is_image else run.settings.rule.part_counts():
         assert f"{kind}_memorization" in columns
         if not run.settings.rule.has_rule:
             assert f"{kind}_accuracy" not in columns

@@ -103,7 +103,7 @@ class Clocks:
         excursion = "" if self.excursion is None else excursion_words(self.excursion)
         if self.suspected is not None:
             return f"copying suspected since step {self.suspected:,.0f}, unconfirmed{self.window_words()}{excursion}"
-        if self.learned is None:
+        if self.learned is None or (not self.has_rule and not self.learned.seen):
             return f"no rule: gap and copy clocks only{excursion}"
         if self.learned_by_memory:
             return "empty, rule by memory"
@@ -122,7 +122,7 @@ class Clocks:
         window = self.window
         return {
             "tau_rule": self.rule.as_json(),
-            "tau_gen": None if self.generation is None else self.generation.as_json(),
+            **({} if self.generation is None else {"tau_gen": self.generation.as_json()}),
             "tau_mem": self.memory.as_json(),
             "tau_gap": None if self.gap is None else self.gap.as_json(),
             "parts": {kind: one.as_json() for kind, one in self.parts.items()},

@@ -187,6 +187,8 @@ def in_range(x: Tensor, symbols: int) -> Tensor:
 
 def are_symbols(pieces: Tensor, symbols: int) -> Tensor:
     """Whether all entries of a piece (…, entries) are symbols 0 … symbols−1: bool (…)."""
+    if pieces.dtype == torch.uint8 and symbols > 255:  # 256 does not fit: torch would compare with 0
+        return torch.ones(pieces.shape[:-1], dtype=torch.bool, device=pieces.device)
     return ((pieces >= 0) & (pieces < symbols)).all(dim=-1)
 
 

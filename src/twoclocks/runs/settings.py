@@ -25,6 +25,8 @@ from twoclocks.store.checksums import settings_digest, without_labels
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.schedule import check_schedule, log_spaced, thinned
 
+FOR_IMAGES = ("pixels", "tokens")  # encodings that keep the channels of an image, or read its values one by one
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Settings):
@@ -64,6 +66,9 @@ class RunSettings(Settings):
         """Check that encoding, network and objective fit each other and the rule."""
         assert self.encoding is not None
         self.check_part("encoding", self.encoding, ENCODINGS, "kind")
+        if self.rule.is_image and ENCODINGS.name_of(self.encoding) not in FOR_IMAGES:
+            fix = f"real images need {' or '.join(FOR_IMAGES)}"
+            raise SettingError("encoding.name", ENCODINGS.name_of(self.encoding), fix)
         self.check_part("model", self.model, MODELS, "task")
         self.check_variance()
         try:
