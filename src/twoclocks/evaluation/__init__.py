@@ -8,6 +8,7 @@ from twoclocks.evaluation.metric import METRICS, Column, Count, Metric, metrics_
 from twoclocks.evaluation.nearest import NearestDistance
 from twoclocks.evaluation.neighbours import Neighbours, nearest_distance
 from twoclocks.evaluation.pieces import PartAccuracy, PartMemorization, PartOmitted
+from twoclocks.evaluation.quality.metrics import ImageQuality
 from twoclocks.evaluation.quantization import Invalid, QuantizationDistance
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
@@ -23,6 +24,7 @@ __all__ = [
     "EvaluationSettings",
     "Evaluator",
     "HoldoutMemorization",
+    "ImageQuality",
     "Invalid",
     "Metric",
     "NearestDistance",

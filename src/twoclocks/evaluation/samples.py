@@ -20,7 +20,8 @@ class Reference:
     """What samples are compared with: a rule, its training set, and valid rows that were not trained on.
 
     The training set is prepared once, on the device where it lies. ``holdout`` is None where there are too few valid
-    rows; hits among the held-out rows are copies that cannot come from memorization. ``omitted`` are the contents
+    rows; hits among the held-out rows are copies that cannot come from memorization. ``held_out`` are these rows
+    themselves. ``omitted`` are the contents
     (n, entries) of a piece that ``data.omit`` keeps out of the training set, for rules with one kind of pieces.
     """
 
@@ -34,7 +35,8 @@ class Reference:
     ) -> None:
         self.rule, self.train = rule, train
         self.settings = settings if settings is not None else EvaluationSettings()
-        self.holdout = None if holdout is None else Copies(holdout.to(train.device), rule.symbols)
+        self.held_out = None if holdout is None else holdout.to(train.device)
+        self.holdout = None if self.held_out is None else Copies(self.held_out, rule.symbols)
         self.omitted = None if omitted is None else Copies(omitted.to(train.device), rule.symbols)
 
     @cached_property

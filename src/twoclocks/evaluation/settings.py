@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
+from twoclocks.evaluation.quality import FEATURES, FeatureSpace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,12 @@ class EvaluationSettings(Settings):
         24, "evaluations, log-spaced among all, whose weights are stored for dissection; 0: none", at_least=0
     )
     seed: int = setting(0, "seed of the initial noise and of the loss's noise")
+    features: FeatureSpace | None = setting(
+        None,
+        "feature space in which the quality of images is measured; none: the autoencoder",
+        registry=FEATURES,
+        added=True,
+    )
 
     def check(self) -> None:
         if not self.quantization:
