@@ -185,20 +185,21 @@ def metric_rows() -> Rows:
 def setting_rows() -> Rows:
     """One row per setting: the fixed sections first, then those of every registered component."""
     from twoclocks.data.encodings import ENCODINGS
+    from twoclocks.evaluation.quality import FEATURES
     from twoclocks.models.base import MODELS
     from twoclocks.objectives.base import OBJECTIVES
     from twoclocks.rules import RULES
     from twoclocks.runs.settings import RunSettings
 
     keys = ("setting", "type", "default", "what it is")
-    registered = {"rule", "encoding", "model", "objective"}
-    found = [row for row in describe(RunSettings) if row[0] not in registered]
     sections: dict[str, Registry[Any]] = {
         "rule": RULES,
         "encoding": ENCODINGS,
         "model": MODELS,
         "objective": OBJECTIVES,
+        "evaluation.features": FEATURES,
     }
+    found = [row for row in describe(RunSettings) if row[0] not in sections]
     for section, registry in sections.items():
         found.append((f"{section}.name", "str", "", f"one of {', '.join(registry.names())}"))
         for name, cls in registry.items():

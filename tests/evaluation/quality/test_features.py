@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from evaluation.quality.pictures import RESERVED, blurred, digits, noisy
+from pictures import RESERVED, blurred, digits, noisy
 from torch import Tensor
 
 from twoclocks.core.config import build, to_mapping

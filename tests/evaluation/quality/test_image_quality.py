@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 import torch
-from evaluation.quality.pictures import RESERVED, Digits, digits, noisy
+from pictures import RESERVED, Digits, digits, noisy
 from torch import Tensor
 
 from twoclocks.data.encodings import Decoded

@@ -186,7 +186,7 @@ class PixelSpace(FeatureSpace):
 
 
 def principal_components(centred: Tensor, most: int) -> Tensor:
-    """The directions (entries, count) of largest variance of rows (n, entries); at least one, else none without variance.
+    """Directions (entries, count) of largest variance of rows (n, entries): at least one, and none without variance.
 
     From the smaller of the two matrices of products: colour images have more entries than there are images.
     """
