@@ -175,6 +175,31 @@ def test_a_network_of_the_user_comes_from_an_imported_file(tmp_path: Path, monke
         save_features(NetworkFeatures("flat", "", lambda x: x, side=8), tmp_path / "x")
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_the_example_loads_a_torchscript_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FEATURES, "_members", dict(FEATURES._members))
+    import_file(str(Path(__file__).parents[3] / "docs" / "examples" / "torchscript_features.py"))
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten()).eval()
+    path = tmp_path / "network.pt"
+    torch.jit.save(torch.jit.trace(network, torch.zeros(1, 3, 8, 8)), path)
+    chosen = {"name": "torchscript", "path": str(path), "side": 8}
+    space = build(EvaluationSettings, {"features": chosen}).features
+    assert space is not None
+    stored = to_mapping(EvaluationSettings(features=space))["features"]
+    features = space.fit(digits()[0][:2])
+    assert stored["sha256"] == features.digest
+    images = digits()[0][:3].float().expand(-1, 3, -1, -1) / 127.5 - 1
+    with torch.no_grad():
+        assert torch.allclose(features(digits()[0][:3]), network(images), atol=1e-5)
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(SettingError, match=r"features\.sha256"):
+        build(EvaluationSettings, {"features": stored})
+    with pytest.raises(SettingError, match="sha256"):
+        space.fit(digits()[0][:2])  # it changed between the settings and the run
+    with pytest.raises(SettingError, match="it cannot be read"):
+        build(EvaluationSettings, {"features": {**chosen, "path": str(tmp_path / "gone.pt")}})
+
+
 @pytest.mark.parametrize(
     "images",
     [torch.zeros(2, 1, 8, 8), torch.zeros(8, 8).byte(), torch.zeros(2, 2, 8, 8).byte(), torch.zeros(0, 1, 8, 8).byte()],
