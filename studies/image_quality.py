@@ -32,6 +32,7 @@ from twoclocks.store.provenance import commit, machine, versions
 SPACES: dict[str, FeatureSpace] = {
     "pixels": PixelSpace(components=64),
     **{f"autoencoder, noise {noise:g}": AutoencoderSpace(noise=noise) for noise in (0.0, 0.5, 1.0)},
+    "autoencoder, not trained": AutoencoderSpace(steps=1),  # the control: what random weights can do
 }
 BLUR, NOISE, MISSING = (0.5, 0.7, 1.0, 1.5), (0.1, 0.2, 0.4, 0.8), (1, 3, 5)
 
