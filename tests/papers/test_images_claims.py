@@ -71,6 +71,13 @@ def test_quality_is_best_at_memory_or_not(tmp_path: Path, best: float, seeds: in
     assert found.verdict == verdict, found.measured
 
 
+def test_a_quality_that_is_best_at_the_end_of_a_run_decides_nothing(tmp_path: Path) -> None:
+    """It may fall on; here copying begins at two thirds of the run, within the factor of 2."""
+    runs = [image_run(tmp_path, n, seed, 128 * n, 1e9) for n in SIZES for seed in range(3)]
+    found = BestAtMemory().judge(records(runs))
+    assert found.verdict == "undecided", found.measured
+
+
 def test_without_runs_nothing_is_said_and_twins_are_not_counted_twice(tmp_path: Path) -> None:
     for claim in (LinearInImages(), BestAtMemory()):
         assert claim.judge(records([])).verdict == "not run"

@@ -289,3 +289,6 @@ def test_runs_on_images_stop_by_the_chance_level_that_their_clocks_use(twin_digi
     measured = Experiment(run.settings).evaluator.reference.copy_chance
     assert run.copy_chance == measured == run.metric("sample_memorization").chance_rule
     assert make_monitor(Experiment(run.settings)).copy_chance == measured
+    everything = replace(run.settings, evaluation=replace(run.settings.evaluation, copy_ratio=1.0))
+    with pytest.raises(SettingError, match=r"clocks.memory_threshold.*a true sample is a copy with chance 1"):
+        make_monitor(Experiment(everything))

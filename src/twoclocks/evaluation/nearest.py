@@ -66,11 +66,8 @@ class ImageDistance(Metric):
         self.held_out = ImageNeighbours(held_out[: len(reference.train)]) if enough and held_out is not None else None
 
     def columns(self) -> list[Column]:
-        where, held_out = "root mean square over values in [−1, 1]", self.reference.held_out
-        chance = None
-        if held_out is not None:
-            found = ImageNeighbours(self.reference.train).two_nearest(held_out)
-            chance = float(found.distance[:, 0].mean())
+        where, found = "root mean square over values in [−1, 1]", self.reference.held_out_nearest
+        chance = None if found is None else float(found.distance[:, 0].mean())
         about = f"mean distance to the nearest training image ({where})"
         columns = [Column(name=self.name, about=about, direction="neither", chance_rule=chance)]
         if self.held_out is not None:

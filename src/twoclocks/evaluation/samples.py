@@ -55,7 +55,20 @@ class Reference:
         """The share of new samples that count as copies: exact for rules; of images, measured on held-out ones."""
         if not self.rule.is_image:
             return self.rule.copy_chance(len(self.train))
-        return 0.0 if self.held_out is None else float(self.copies.found(self.held_out).double().mean())
+        assert isinstance(self.copies, RatioCopies)
+        found = self.held_out_nearest
+        return 0.0 if found is None else float(self.copies.among(found).double().mean())
+
+    @cached_property
+    def held_out_nearest(self) -> Nearest | None:
+        """Images: the two nearest training images of each held-out one."""
+        return None if self.held_out is None else self.image_neighbours.two_nearest(self.held_out)
+
+    @cached_property
+    def image_neighbours(self) -> ImageNeighbours:
+        """The training images, for distances; one copy of them serves this and the search for copies."""
+        copies = self.copies
+        return copies.neighbours if isinstance(copies, RatioCopies) else ImageNeighbours(self.train)
 
     def copy_words(self, of: Literal["training", "held-out"]) -> str:
         """What is counted as a copy of a training or a held-out sample."""
@@ -131,7 +144,7 @@ class Samples:
     @cached_property
     def nearest(self) -> Nearest:
         """Images: the two nearest training images."""
-        return ImageNeighbours(self.reference.train).two_nearest(self.symbols)
+        return self.reference.image_neighbours.two_nearest(self.symbols)
 
     @cached_property
     def new(self) -> Tensor:

@@ -81,7 +81,7 @@ class Images(Rule):
         return torch.from_numpy(np.ascontiguousarray(packed_images(self.file).pixels[rows]))
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
-        return {"image": x.reshape(len(x), 1, -1) if len(x) else x.reshape(0, 1, int(np.prod(self.shape)))}
+        return {"image": x.flatten(1)[:, None]}
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
         known = in_range(x, self.symbols)

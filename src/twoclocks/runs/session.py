@@ -59,6 +59,7 @@ def make_monitor(experiment: Experiment) -> Monitor:
     clocks = experiment.settings.clocks
     monitor = Monitor(experiment.train_rows, experiment.rule, clocks, copies=Exact(), policy=clocks.stop)
     monitor.chance = Chance.exact(experiment.evaluator.reference.copy_chance)  # of images, that of the evaluator
+    clocks.memory_levels(monitor.chance)  # an impossible threshold is an error now, not during training
     return monitor
 
 

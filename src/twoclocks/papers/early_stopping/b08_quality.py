@@ -26,7 +26,7 @@ class BestAtMemory(Claim):
     criterion: ClassVar[str] = (
         "at two N or more, in every seed: the lowest held-out loss and the lowest Fréchet distance to held-out images "
         "lie within a factor of 2 of τ_mem, the onset of copies beyond chance; refuted where all seeds of one N say "
-        "otherwise"
+        "otherwise; undecided where one is lowest at the last evaluation, since it may fall on"
     )
     figures: ClassVar[tuple[str, ...]] = ("p2-fig1",)
     grids: ClassVar[tuple[str, ...]] = ("images-sizes",)
@@ -48,8 +48,9 @@ class BestAtMemory(Claim):
 
 
 def is_best_at_memory(one: ImageRun) -> Sequence[Answer]:
-    """Whether the loss, and the quality, is best within a factor of 2 of τ_mem."""
-    return [near(step, one.memory) for step in (one.best_loss, one.best_quality)]
+    """Whether the loss, and the quality, is best within a factor of 2 of τ_mem; at the end of a run nobody knows."""
+    found = (one.best_loss, one.best_quality)
+    return ["undecided" if step >= one.last_step else near(step, one.memory) for step in found]
 
 
 def near(step: float, onset: Onset) -> Answer:

@@ -1,12 +1,12 @@
 """The runs behind P2's claims on images: real digits of 8×8 pixels over N, and twins on disjoint digits.
 
 P2 trains 256 channels on CIFAR-10 (preset ``p2-cifar10``, hours per run). Digits are real images too, come with the
-package, and take minutes.
+package, and their networks are small.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,6 +79,10 @@ class ImageRun:
         values = np.where(columns[STEP] > 0, columns[name], np.inf)
         return float(columns[STEP][int(np.nanargmin(values))])
 
+    @property
+    def last_step(self) -> float:
+        return float(self.record.run.metrics()[STEP][-1])
+
     @cached_property
     def best_loss(self) -> float:
         return self.best_step(LOSS_HELD_OUT)
@@ -92,8 +96,7 @@ class ImageRun:
         return dict(self.record.run.metrics())
 
 
-def image_runs(records: Records, sizes: Iterable[int] | None = None) -> list[ImageRun]:
+def image_runs(records: Records) -> list[ImageRun]:
     """The runs of the preset that change nothing but N and seeds, in order of N; none that diverged, no twins."""
     found = stable(records.baseline(DIGITS)).having(lambda one: one.value("data.part") in (None, 0))
-    runs = [ImageRun(one) for one in found if sizes is None or one.n in sizes]
-    return sorted(runs, key=lambda one: (one.n, one.record.seed))
+    return sorted(map(ImageRun, found), key=lambda one: (one.n, one.record.seed))
