@@ -2,13 +2,15 @@
 
     python studies/stable_rates.py --device cuda --out results/stable_rates.json
 
-All searches run at the same time, with a process for each seed. P2 compares optimizers at these rates; the
-reproduction's grids (`papers/early_stopping/optimizer_runs.py`) use what is written here.
+All searches run at the same time, with a process for each seed. With ``--only``, the other searches of the file stay as
+they are; each has its own commit and machine. P2 compares optimizers at these rates; the reproduction's grids
+(`papers/early_stopping/optimizer_runs.py`) use what is written here.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 from twoclocks.core.errors import UserError
 from twoclocks.papers.early_stopping.stable_rate import largest_stable_rate
 from twoclocks.runs import RunSettings, load_settings
-from twoclocks.store.files import write_json
+from twoclocks.store.files import read, write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 SEEDS, FACTOR = 3, 1.25
@@ -47,6 +49,10 @@ def steps_of(settings: RunSettings) -> int:
     return max(STEPS[settings.name], 2 * settings.data.n if settings.name == "p2-kernel" else 0)
 
 
+def steps_of_search(name: str) -> int:
+    return steps_of(load_settings(*searches()[name]))
+
+
 def search(name: str, device: str, pool: ProcessPoolExecutor) -> dict[str, Any]:
     preset, change = searches()[name]
     settings = load_settings(preset, {**change, "training.device": device, "training.threads": 1})
@@ -74,8 +80,10 @@ def main() -> None:
         found = {name: one.result() for name, one in waiting.items()}
     about = {"seeds": SEEDS, "factor": FACTOR}
     where = {"commit": commit(), "versions": versions(), "machine": machine(arguments.device)}
+    before = json.loads(read(arguments.out))["searches"] if arguments.out.is_file() else {}
+    now = {name: {**where, "steps": steps_of_search(name), **one} for name, one in found.items()}
     command = f"python studies/stable_rates.py --device {arguments.device} --out results/stable_rates.json"
-    write_json(arguments.out, {**where, "command": command, **about, "searches": found})
+    write_json(arguments.out, {**where, "command": command, **about, "searches": {**before, **now}})
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from twoclocks.sweeps.grid import Cell
 DIGITS = "p2-digits"
 SIZES = (64, 128, 256, 512)
 TWIN_SIZE = 256
-STEPS_PER_IMAGE = 192  # P2 finds τ_mem ∝ N, so runs are as long
+STEPS_PER_IMAGE = 96  # P2 finds τ_mem ∝ N, so runs are as long; images-small copies from 14 to 20 steps per image on
 GAP = 0.05  # by which the held-out loss, which begins at 1, exceeds the training loss
 
 
