@@ -124,7 +124,7 @@ _SMOKE = {
 _DESK = {
     "training": {"device": "cpu", "precision": "float32"},
     "evaluation": {
-        **{"evaluations": 24, "first": 30, "samples": 512, "loss_rows": 128},
+        **{"steps": None, "evaluations": 24, "first": 30, "samples": 512, "loss_rows": 128},
         **{"keep_samples": 512, "keep_weights": 12},
     },
     "clocks": {"stop": "never"},
@@ -185,7 +185,7 @@ PAPER = Scale(
     about="the same networks and data, every run to the paper's last step",
     most_values=100,
     most_seeds=100,
-    left_out=("training.steps", "clocks.stop", "clocks.above_chance"),
+    left_out=("training.steps", "evaluation.steps", "clocks.stop", "clocks.above_chance"),
 )
 SCALES: dict[str, Scale] = {scale.name: scale for scale in (SMOKE, DESK, GPU, PAPER)}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from twoclocks.papers.early_stopping.kernel_runs import SIZES, AxisRuns, evaluated, is_on, seeded
-from twoclocks.papers.early_stopping.runs import HALF, NARROW
+from twoclocks.papers.early_stopping.runs import NARROW
 from twoclocks.papers.early_stopping.runs import evaluated as evaluated_on_grammar
 from twoclocks.papers.grids import grid
 from twoclocks.papers.records import Record, Records
@@ -29,12 +29,14 @@ STABLE_RATES: dict[str, dict[int, float]] = {
 }
 # On the grammar, by name: the settings of the optimizer, with its largest stable rate.
 OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "Adam": {"training.optimizer": "adam", "training.learning_rate": 0.2},
-    "SGD": {"training.optimizer": "sgd", "training.learning_rate": 452.54833995939043, "training.momentum": 0.0},
+    "Adam": {"training.optimizer": "adam", "training.learning_rate": 0.4},
+    "SGD": {"training.optimizer": "sgd", "training.learning_rate": 672.7171322029717, "training.momentum": 0.0},
     "SGD, momentum 0.9": {
-        **{"training.optimizer": "sgd", "training.learning_rate": 134.54342644059432, "training.momentum": 0.9},
+        **{"training.optimizer": "sgd", "training.learning_rate": 67.27171322029716, "training.momentum": 0.9},
     },
 }
+# Evaluations: copies rise from none to a half between steps 98,304 and 216,039, for all three optimizers.
+GRAMMAR_STEPS = (64, 512, 4096, 16_384, 32_768, 49_152, 65_536, 81_920, *range(98_304, 204_801, 8_192))
 OPTIMIZER = ("training.optimizer", "training.learning_rate", "training.momentum")
 
 
@@ -69,7 +71,8 @@ def rhm_optimizers(scale: Scale) -> Iterator[Cell]:
     for n in scale.copied_sizes((STRINGS,)):
         for chosen in OPTIMIZERS.values():
             for seed in scale.seeds(3):
-                shared = {**NARROW, "training.steps": 262_144, **evaluated_on_grammar(44, 64), **HALF}
+                shared = {**NARROW, "training.steps": GRAMMAR_STEPS[-1], **evaluated_on_grammar(44, 64, samples=1024)}
+                shared |= {"evaluation.steps": GRAMMAR_STEPS, "clocks.stop": "memory", "clocks.memory_threshold": 0.25}
                 yield scale.cell(GRAMMAR, {"data.n": n, "training.seed": seed, **chosen}, shared)
 
 
