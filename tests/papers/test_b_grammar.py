@@ -104,6 +104,16 @@ def test_steps_to_valid_samples(tmp_path: Path, at: float, expected: str) -> Non
     assert low <= at <= high
 
 
+def test_widths_are_reported_at_the_last_step_that_both_have(tmp_path: Path) -> None:
+    """Half of the wide network's samples are valid at the last step; nearly all of the narrow one's."""
+    narrow = [grammar_run(tmp_path, n, seed, 16_384) for n in (4096, 8192, 16384) for seed in range(3)]
+    assert "channels" not in StepsToValid().judge(records(narrow)).measured
+    wide = grammar_run(tmp_path, 4096, 0, LAST, **{"model.width": 8192})
+    found = StepsToValid().judge(records([*narrow, wide]))
+    assert "P = 4,096, step 131,072: 50% with 8,192, 100% with 512" in found.measured, found.measured
+    assert found.verdict == StepsToValid().judge(records(narrow)).verdict  # reported, not judged
+
+
 def test_a_p_that_was_not_run_leaves_a_claim_open(tmp_path: Path) -> None:
     few = [grammar_run(tmp_path, 256, seed, math.inf, 3_000) for seed in range(3)]
     many = [grammar_run(tmp_path, 16384, seed, 4_096 / 1.54) for seed in range(3)]

@@ -30,6 +30,7 @@ from twoclocks.training.errors import DivergedError
 from twoclocks.training.stopping import StoppedError, StopRequest
 
 CHECKPOINT_SECONDS = 30.0  # seconds of training that a crash may cost; a signal costs nothing
+CHECKPOINT_SHARE = 0.05  # of the time that storing may take; P2's networks of 8,192 channels write 13 GB each time
 
 log = logging.getLogger("twoclocks")
 
@@ -133,7 +134,8 @@ class Session:
         settings, timed = self.experiment.settings, self.directory.timings.last
         before = 0.0 if timed is None else timed.row["seconds"]
         self.watch = Stopwatch(settings.schedule, settings.training.steps, self.step, before)
-        self.stored, self.stored_link = time.monotonic(), None if found is None else found.link
+        self.next_store = time.monotonic() + self.checkpoint_seconds
+        self.stored_link = None if found is None else found.link
         here = {"process": os.getpid(), "host": socket.gethostname(), **self.experiment.environment()}
         self.attempts = [*self.attempts, {"from_step": self.step, "began": now(), **here}]
         self.directory.set_status("running", manifest=files.digest(self.directory.manifest_bytes()), **self.so_far())
@@ -184,8 +186,10 @@ class Session:
         return {"seconds": self.watch.total, "attempts": self.attempts, **({"lost": self.lost} if self.lost else {})}
 
     def store(self) -> None:
+        begin = time.monotonic()
         self.directory.write_checkpoint(self.step, self.experiment.state())
-        self.stored, self.stored_link = time.monotonic(), self.directory.journal.link
+        self.stored_link, end = self.directory.journal.link, time.monotonic()
+        self.next_store = end + checkpoint_interval(self.checkpoint_seconds, end - begin)
 
     def store_end(self) -> None:
         """Store the last step with the last row; a checkpoint from the middle of an evaluation lacks its row."""
@@ -245,8 +249,7 @@ class Session:
     def on_step(self, step: int) -> None:
         self.stop.check()
         self.check_policy()
-        late = time.monotonic() - self.stored >= self.checkpoint_seconds
-        if late or step == self.experiment.settings.training.steps:
+        if time.monotonic() >= self.next_store or step == self.experiment.settings.training.steps:
             self.store()
 
     def ended(self, error: BaseException) -> BaseException:
@@ -275,6 +278,15 @@ class Session:
             good = f"the last good checkpoint is that of step {steps[-1]}" if steps else "there is no checkpoint yet"
             return error.with_note(stopped + good)
         return error
+
+
+def checkpoint_interval(asked: float, storing: float) -> float:
+    """Seconds until the next checkpoint, if the last one took ``storing``: more than asked for where that is slow.
+
+    >>> checkpoint_interval(30, 1), checkpoint_interval(30, 12), checkpoint_interval(0, 12)  # 0: at every step
+    (30, 240.0, 0)
+    """
+    return max(asked, storing / CHECKPOINT_SHARE) if asked else asked
 
 
 def ending(error: BaseException) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import ClassVar
+
+import numpy as np
 
 from twoclocks.papers.claim import CLAIMS, Answer, Claim, Judgement, not_run, verdict_of
 from twoclocks.papers.early_stopping.grammar_runs import (
@@ -14,6 +17,7 @@ from twoclocks.papers.early_stopping.grammar_runs import (
     together,
     unless_missing,
 )
+from twoclocks.papers.early_stopping.runs import FULL_WIDTH, WIDTH
 from twoclocks.papers.intervals import Interval, interval_of, is_earlier, is_within, median_of
 from twoclocks.papers.records import Records
 
@@ -60,7 +64,7 @@ class StepsToValid(Claim):
         "the median step from which 85% of the samples are valid is within a factor of 2 of P*, at every P ≥ P*"
     )
     figures: ClassVar[tuple[str, ...]] = ("p2-fig4",)
-    grids: ClassVar[tuple[str, ...]] = ("rhm-sizes",)
+    grids: ClassVar[tuple[str, ...]] = ("rhm-sizes", "rhm-wide")
 
     def judge(self, records: Records) -> Judgement:
         sizes = by_size(one for one in grammar_runs(records) if one.n >= one.complexity)
@@ -72,7 +76,29 @@ class StepsToValid(Claim):
         values = {f"P={n}": ratio.as_json() for n, ratio in ratios.items()}
         answers = {n: [is_within(ratio, 1 / FACTOR, FACTOR)] for n, ratio in ratios.items()}
         answer, missing = unless_missing(together(answers), sizes, LARGE)
-        return Judgement(verdict_of(answer, seeds), f"85% valid after {', '.join(words)}{missing}", seeds, values)
+        said = f"85% valid after {', '.join(words)}{missing}{width_words(records)}"
+        return Judgement(verdict_of(answer, seeds), said, seeds, values)
+
+
+def width_words(records: Records) -> str:
+    """Valid samples of networks with P2's width beside ours, at the last step that both have: reported, not judged."""
+    if records.scale.width is not None:  # small scales have one width
+        return ""
+    narrow = by_size(grammar_runs(records))
+    found = []
+    for n, wide in by_size(grammar_runs(records, width=FULL_WIDTH)).items():
+        if same := narrow.get(n):
+            last = min(one.steps[-1] for one in (*wide, *same))
+            shares = [median(valid_at(one, last) for one in runs) for runs in (wide, same)]
+            found.append(
+                f"P = {n:,}, step {last:,.0f}: {shares[0]:.0%} with {FULL_WIDTH:,}, {shares[1]:.0%} with {WIDTH}"
+            )
+    return f". Valid samples by channels: {'; '.join(found)}" if found else ""
+
+
+def valid_at(one: GrammarRun, step: float) -> float:
+    """The proportion of valid samples at a step, between two evaluations by interpolation in its logarithm."""
+    return 1 - float(np.interp(np.log(step), np.log(np.maximum(one.steps, 1)), one.errors))
 
 
 def valid_first(one: GrammarRun) -> Answer:

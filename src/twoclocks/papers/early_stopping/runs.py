@@ -15,7 +15,7 @@ from twoclocks.papers.scales import Scale
 from twoclocks.sweeps.grid import Cell
 
 RHM = "p2-rhm-l3-authors"
-WIDTH = 512
+WIDTH, FULL_WIDTH = 512, 8192
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 # With belief propagation as the network, 250 levels make 0.2% of the strings invalid (95%: at most 0.7%).
 NARROW = {"model.width": WIDTH, "objective.sampler_levels": 250}
