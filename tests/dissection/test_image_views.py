@@ -15,7 +15,9 @@ from ideals import measure_view
 from matplotlib.image import imread
 from torch import Tensor
 
+from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.settings import ClockSettings
+from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.data.sets import held_out, held_out_images, training_set
 from twoclocks.dissection import VIEWS, Models, dissect_run
 from twoclocks.dissection.execution import choose_views
@@ -23,7 +25,7 @@ from twoclocks.dissection.image_anchors import neighbours_of
 from twoclocks.dissection.loss_clocks import earliest_split, level_clocks
 from twoclocks.dissection.views.spectrum import Spectrum
 from twoclocks.oracles import empirical_denoiser, empirical_floor
-from twoclocks.report.drawings import why_chapter
+from twoclocks.report.drawings import DRAWINGS, why_chapter
 from twoclocks.report.image_strip import ImageStrips
 from twoclocks.report.page import write_report
 from twoclocks.report.pictures import data_url
@@ -35,7 +37,7 @@ OBJECTIVES = {
     "edm": {"name": "edm", "sigma_data": 0.75, "sampler_steps": 12},
     "ddpm": {"name": "ddpm", "sampler_levels": 24},
 }
-APPLY = {"spectrum", "approach", "trajectories", "field", "basin"}
+APPLY = {"examples", "spectrum", "approach", "trajectories", "field", "basin"}
 SMALL = {
     "spectrum": {"levels": 6, "rows": 8},
     "field": {"grid": 11, "sigmas": [0.5]},
@@ -121,6 +123,27 @@ def test_distance_to_the_training_set_is_that_of_a_slow_search(subject: Models) 
         assert info.mean[at, 0] == pytest.approx(float(nearest.mean()), abs=1e-5)
     assert info.number[1].tolist() == [100, 100, 0] and "no sample is new" in info.sentences()[0]
     assert info.mean[1, 0] < 0.05 < info.mean[0, 0]
+
+
+@pytest.mark.parametrize(("before", "early"), [(["others"] * 3, True), ([], False)])
+def test_examples_are_of_the_last_step_before_copying_and_of_the_end(before: list[str], early: bool) -> None:
+    subject = life(digits("edm"), [*before, *["memory"] * 3])
+    last = 10 * (len(before) + 3)
+    subject.clocks = Clocks(NO_RULE, Onset(30, 40, "observed")) if early else None
+    info = measure_view(subject, "examples", most=9)
+    assert (
+        info.images and info.is_early == early and [one.step for one in info.shown] == ([30, last] if early else [last])
+    )
+    for one in info.shown:
+        drawn = subject.samples(one.step).symbols
+        nearest = root_mean_square(drawn, subject.train)[:9].argmin(dim=1)
+        assert np.array_equal(one.samples, drawn[:9].numpy()) and np.array_equal(one.nearest, subject.train[nearest])
+    assert (
+        info.shown[-1].copy_rate == 1 and info.shown[-1].copied.all() and (not early or info.shown[0].copy_rate < 0.3)
+    )
+    picture = DRAWINGS.get("examples")().draw(info)
+    framed = [axis for axis in picture.axes if axis.spines["left"].get_linewidth() == 2]
+    assert len(picture.axes) == 18 * len(info.shown) and len(framed) == sum(int(one.copied.sum()) for one in info.shown)
 
 
 def test_paths_of_memory_end_as_copies_and_follow_its_ideal(subject: Models) -> None:

@@ -38,6 +38,7 @@ class Rule(Settings):
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ()  # settings for tables and figures, the papers' own first
     has_rule: ClassVar[bool] = True  # False: nothing can be invalid, so runs have no τ_rule and no validity
     is_image: ClassVar[bool] = False  # symbols are numbers: near ones look alike, and copies are near, not equal
+    is_text: ClassVar[bool] = False  # symbols are tokens of a text, which ``as_text`` joins
     is_corpus: ClassVar[bool] = False  # a sample of a larger language: a model that learned it copies none by chance
     uniform_parts: ClassVar[bool] = True  # whether a piece of a valid sample is uniform over its valid contents
 
@@ -143,6 +144,10 @@ class Rule(Settings):
     def cube_copy_chance(self, n: int) -> float:
         """Probability that an array of uniform symbols is one of n training rows."""
         return float(n / self.symbols ** math.prod(self.shape))
+
+    def as_text(self, x: Tensor) -> list[str]:
+        """Symbols (n, *shape) of a rule with ``is_text`` as Python strings."""
+        raise UserError(f"rule: {self} is no text")
 
     def milestones(self) -> dict[str, int]:
         """Numbers of training samples, or steps, after which a theory expects parts of the rule to be learned, by name.

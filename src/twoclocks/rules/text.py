@@ -39,6 +39,7 @@ class Text(Rule):
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
     has_rule: ClassVar[bool] = False
+    is_text: ClassVar[bool] = True
     is_corpus: ClassVar[bool] = True
 
     length: int = setting(256, "characters per string", at_least=1, at_most=1 << 16)
