@@ -1,32 +1,18 @@
-"""One checked file of images: uint8 (n, channels, height, width), with where they come from and a SHA-256.
-
-The file is a safetensors file with one tensor, ``pixels``, so other programs can read it. Its header holds ``about``
-(JSON: source, names, options, what was left out) and the SHA-256 of that text. The header is a function of ``about``
-alone, and ``about`` has the digest of the pixels: every changed bit is noticed, and equal contents are equal files.
-"""
+"""One checked file of images: uint8 (n, channels, height, width), with where they come from and a SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from twoclocks.core.errors import UserError
-from twoclocks.core.writing import replace_file
+from twoclocks.core.packed_file import Kind, digest_of, read_array, write_array
 
 Pixels = npt.NDArray[np.uint8]
-FORMAT = "twoclocks images 1"
-LONGEST_HEADER = 100_000_000  # bytes; the limit of safetensors
-CHUNK = 1 << 24  # bytes that are hashed at a time
-FIX = "pack the images again (twoclocks data pack)"
 
 
 @dataclass(frozen=True)
@@ -62,39 +48,13 @@ class PackedImages:
 
 def make_packed(pixels: Pixels, names: tuple[str, ...], origin: dict[str, Any]) -> PackedImages:
     """Packed images of these pixels; ``origin`` has source, options, skipped and duplicates."""
-    about = {**origin, "format": FORMAT, "shape": list(pixels.shape), "digest": digest_of(pixels), "names": list(names)}
-    return PackedImages(pixels, names, about)
-
-
-def digest_of(pixels: Pixels) -> str:
-    """SHA-256 of the shape and the bytes: three grey images and one RGB image with the same bytes differ."""
-    found = hashlib.sha256(f"uint8 {' '.join(map(str, pixels.shape))}\n".encode())
-    for part in _chunks(pixels):
-        found.update(part)
-    return found.hexdigest()
-
-
-def _chunks(pixels: Pixels) -> Iterator[memoryview]:
-    flat = np.ascontiguousarray(pixels).reshape(-1)
-    for start in range(0, flat.size, CHUNK):
-        yield flat[start : start + CHUNK].data
+    stored = {"format": IMAGES.format, "shape": list(pixels.shape), "digest": digest_of(pixels), "names": list(names)}
+    return PackedImages(pixels, names, {**origin, **stored})
 
 
 def write_packed(packed: PackedImages, path: Path | str) -> None:
     """Write the file atomically; a complete file that was there before is replaced only by a complete one."""
-    replace_file(path, (part for parts in ((_header(packed.about),), _chunks(packed.pixels)) for part in parts))
-
-
-def _header(about: dict[str, Any]) -> bytes:
-    text = json.dumps(about, sort_keys=True, allow_nan=False)
-    shape = about["shape"]
-    tensor = {"dtype": "U8", "shape": shape, "data_offsets": [0, int(np.prod(shape, dtype=np.int64))]}
-    metadata = {"about": text, "about_sha256": hashlib.sha256(text.encode()).hexdigest(), "format": FORMAT}
-    header = json.dumps({"__metadata__": metadata, "pixels": tensor}).encode()
-    header += b" " * (-len(header) % 8)
-    if len(header) > LONGEST_HEADER:
-        raise UserError(f"names of the images: {len(header):,} bytes; use shorter names or fewer images")
-    return len(header).to_bytes(8, "little") + header
+    write_array(IMAGES, packed.about, packed.pixels, path)
 
 
 def read_packed(path: Path | str) -> PackedImages:
@@ -105,49 +65,8 @@ def read_packed(path: Path | str) -> PackedImages:
     twoclocks.core.errors.UserError: /nowhere/images.safetensors: cannot be read (No such file or directory); \
 make it with twoclocks data pack
     """
-    path = Path(path)
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:  # ValueError: a NUL character
-        reason = getattr(error, "strerror", None) or "no file can have this name"
-        raise UserError(f"{path}: cannot be read ({reason}); make it with twoclocks data pack") from None
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(descriptor)
-        raise UserError(f"{path}: is not a regular file; name a file that twoclocks data pack has made")
-    with os.fdopen(descriptor, "rb") as stream:
-        about, start = _read_header(path, stream, found.st_size)
-        shape = tuple(about["shape"])
-        expected = start + int(np.prod(shape, dtype=object))
-        if found.st_size != expected:
-            raise UserError(f"{path}: has {found.st_size:,} bytes instead of {expected:,}; {FIX}")
-        pixels: Pixels = np.memmap(stream, dtype=np.uint8, mode="r", offset=start, shape=shape)
-    if digest_of(pixels) != about["digest"]:
-        raise UserError(f"{path}: is damaged (its pixels do not have the stored SHA-256); {FIX}")
+    pixels, about = read_array(IMAGES, path, lambda array, about: digest_of(array))
     return PackedImages(pixels, tuple(about["names"]), about)
-
-
-def _read_header(path: Path, stream: IO[bytes], size: int) -> tuple[dict[str, Any], int]:
-    """``about`` and the offset of the pixels."""
-    length = int.from_bytes(stream.read(8), "little")
-    if size < 8 or not 2 <= length <= min(LONGEST_HEADER, size - 8):
-        raise UserError(f"{path}: is no file of packed images, or not all of it; {FIX}")
-    header = stream.read(length)
-    try:
-        metadata = json.loads(header)["__metadata__"]
-        about = json.loads(metadata["about"])
-        known = about["format"] == FORMAT
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise UserError(f"{path}: is no file of packed images, or its header is damaged; {FIX}") from None
-    if not known:
-        raise UserError(f"{path}: has another format than {FORMAT!r}; {FIX}")
-    try:
-        intact = _header(about)[8:] == header and _is_complete(about)
-    except (ValueError, KeyError, TypeError, OverflowError):
-        intact = False
-    if not intact:
-        raise UserError(f"{path}: is damaged (its header does not have the stored SHA-256); {FIX}")
-    return about, 8 + length
 
 
 def _is_complete(about: dict[str, Any]) -> bool:
@@ -163,6 +82,9 @@ def _is_complete(about: dict[str, Any]) -> bool:
         and isinstance(about["options"], dict)
         and all(isinstance(about[name], list) for name in ("skipped", "duplicates"))
     )
+
+
+IMAGES = Kind("twoclocks images 1", "pixels", "images", _is_complete)
 
 
 def duplicates(packed: PackedImages) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from twoclocks.core.errors import UserError
-from twoclocks.core.packed_images import digest_of
+from twoclocks.core.packed_file import digest_of
 from twoclocks.data.images import PackedImages, duplicates, fetch, pack_dataset, read_packed
 
 
