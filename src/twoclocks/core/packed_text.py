@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -142,7 +143,7 @@ def _is_complete(about: About) -> bool:
         and all(type(start) is int for start in starts)
         and starts[0] == 0
         and starts[-1] == total
-        and all(a < b for a, b in zip(starts, starts[1:], strict=False))
+        and all(a < b for a, b in pairwise(starts))
         and isinstance(about["source"], str)
         and isinstance(about["options"], dict)
         and all(isinstance(about[name], list) for name in ("skipped", "duplicates"))
