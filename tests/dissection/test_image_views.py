@@ -18,7 +18,7 @@ from torch import Tensor
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.settings import ClockSettings
 from twoclocks.clocks.window import NO_RULE, Clocks
-from twoclocks.data.sets import held_out, held_out_images, training_set
+from twoclocks.data.sets import held_out, natural_held_out, training_set
 from twoclocks.dissection import VIEWS, Models, dissect_run
 from twoclocks.dissection.execution import choose_views
 from twoclocks.dissection.image_anchors import neighbours_of
@@ -116,7 +116,7 @@ def test_loss_clocks_strike_at_every_noise_level_when_memory_comes(objective: st
 
 def test_distance_to_the_training_set_is_that_of_a_slow_search(subject: Models) -> None:
     info = measure_view(subject, "approach")
-    unseen = held_out_images(subject.rule, subject.train, subject.settings.data.seed)
+    unseen = natural_held_out(subject.rule, subject.train, subject.settings.data.seed)
     assert info.images and info.chance == pytest.approx(float(root_mean_square(unseen, subject.train).amin(1).mean()))
     for at, step in enumerate((10, 20)):
         nearest = root_mean_square(subject.samples(step).symbols, subject.train).amin(dim=1)
@@ -180,7 +180,7 @@ def test_every_noise_level_has_its_own_clock() -> None:
 
 def test_neighbours_are_those_of_a_slow_search(subject: Models) -> None:
     images, unseen, other = neighbours_of(subject, torch.tensor([3, 7]))
-    pool = held_out_images(subject.rule, subject.train, subject.settings.data.seed)
+    pool = natural_held_out(subject.rule, subject.train, subject.settings.data.seed)
     assert pool is not None
     far = root_mean_square(images, subject.train)
     far[[0, 1], [3, 7]] = torch.inf

@@ -8,7 +8,7 @@ import torch
 
 import twoclocks as tc
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import held_out_images, training_set
+from twoclocks.data.sets import natural_held_out, training_set
 from twoclocks.evaluation import image_neighbours
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.image_neighbours import ImageNeighbours, RatioCopies, fraction
@@ -54,7 +54,7 @@ def test_words_of_ratios() -> None:
 def test_on_real_digits_copies_with_a_little_noise_are_found_and_new_digits_are_not() -> None:
     rule = tc.rules.create("images")
     train = training_set(rule, 300)
-    held_out = held_out_images(rule, train)
+    held_out = natural_held_out(rule, train)
     assert held_out is not None and len(held_out) == rule.support() - 300
     evaluator = Evaluator(rule, train, EvaluationSettings(), held_out[:300], None, held_out)
     columns = {column.name: column for column in evaluator.columns()}
@@ -77,7 +77,7 @@ def test_on_real_digits_copies_with_a_little_noise_are_found_and_new_digits_are_
 def test_a_larger_ratio_finds_more() -> None:
     rule = tc.rules.create("images")
     train = training_set(rule, 200)
-    held_out = held_out_images(rule, train)
+    held_out = natural_held_out(rule, train)
     assert held_out is not None
     shares = [
         Evaluator(rule, train, EvaluationSettings(copy_ratio=ratio), None, None, held_out).reference.copy_chance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twoclocks.monitor.suffix_array import SuffixArray, sorted_suffixes
+from twoclocks.core.suffix_array import SuffixArray, sorted_suffixes
 
 
 def longest_common_run(sample: list[int], text: list[int]) -> int:

@@ -13,13 +13,13 @@ from twoclocks.core.lazy import torch
 from twoclocks.core.rows import is_member, row_keys
 from twoclocks.core.seeds import derive, numpy_stream, random_order
 from twoclocks.data.omission import lacks, omitted_contents, room_without
-from twoclocks.rules.base import Array, Rule
+from twoclocks.rules.base import Array, Listed, Rule
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 BLOCKS = (64, 1 << 18)  # rows in the first draw, and most rows per draw; sizes double and do not depend on n
-MOST_HELD_OUT = 1 << 13  # images with which samples are compared
+MOST_HELD_OUT = 1 << 13  # images or texts with which samples are compared
 MOST_REPEATED = 64  # draws per valid sample without a new one, after which the generator counts as broken
 
 
@@ -63,12 +63,21 @@ def disjoint_training_sets(rule: Rule, n: int, seed: int = 0) -> tuple[Tensor, T
 
 def held_out(rule: Rule, train: Tensor, n: int, seed: int = 0) -> Tensor:
     """Draw n unique valid samples that are not in ``train``."""
-    room = rule.support() - len(np.unique(row_keys(train, rule.symbols)))
+    room = room_outside(rule, train)
     if room < 1:
         raise SettingError("n", n, "the training set contains all samples of the rule; use fewer training samples")
     if not 1 <= n <= room:
         raise SettingError("n", n, f"{room} samples lie outside the training set; use 1 to {room}")
+    if (unseen := rule.unseen()) is not None:
+        return deal(unseen, n, seed, "held-out set")
     return draw_unique(rule, n, seed, "held-out set", exclude=train)
+
+
+def room_outside(rule: Rule, train: Tensor) -> int:
+    """How many samples can be held out."""
+    if (unseen := rule.unseen()) is not None:
+        return len(unseen)
+    return rule.support() - len(np.unique(row_keys(train, rule.symbols)))
 
 
 def holdout_set(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
@@ -76,14 +85,14 @@ def holdout_set(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
 
     They are independent of the samples that ``held_out`` returns for the same seed.
     """
-    if rule.support() < 2 * len(train):
+    if room_outside(rule, train) < len(train):
         return None
     return held_out(rule, train, len(train), derive(seed, "holdout set"))
 
 
-def held_out_images(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
-    """As many images as there are outside ``train``, up to ``MOST_HELD_OUT``; None if there are none."""
-    room = min(rule.support() - len(train), MOST_HELD_OUT)
+def natural_held_out(rule: Rule, train: Tensor, seed: int = 0) -> Tensor | None:
+    """As many images or texts as can be held out, up to ``MOST_HELD_OUT``; None if there are none, or for a rule."""
+    room = min(room_outside(rule, train), MOST_HELD_OUT) if rule.is_natural else 0
     return held_out(rule, train, room, derive(seed, "holdout set")) if room > 0 else None
 
 
@@ -101,7 +110,7 @@ def loss_splits(rule: Rule, train: Tensor, rows: int, seed: int = 0) -> dict[str
     Small sets are repeated, so that row i of every split can be given the same noise.
     """
     splits = {"train": train[:rows]} | ({} if rule.is_image else {"cube": cube_set(rule, rows, seed)})
-    if room := rule.support() - len(train):
+    if room := room_outside(rule, train):
         splits["held_out"] = held_out(rule, train, min(rows, room), seed)
     return {name: found[torch.arange(rows) % len(found)] for name, found in splits.items()}
 
@@ -144,7 +153,8 @@ def draw_unique(
     of a larger one with the same seed, for every rule.
     """
     if (listed := rule.listed()) is not None:
-        return deal(listed, n, seed, purpose, exclude, rule.symbols)
+        there = None if exclude is None else is_member(listed, exclude, rule.symbols)
+        return deal(listed, n, seed, purpose, there)
     rng = numpy_stream(seed, purpose)
     seen = row_keys(rule.empty(0) if exclude is None else exclude, rule.symbols)
     accepted, found, block, repeated, support = [], 0, BLOCKS[0], 0, rule.support()
@@ -163,9 +173,11 @@ def draw_unique(
     return torch.from_numpy(np.ascontiguousarray(np.concatenate(accepted), dtype=np.int64))
 
 
-def deal(listed: Array, n: int, seed: int, purpose: str, exclude: Tensor | None, symbols: int) -> Tensor:
+def deal(
+    listed: Array | Listed, n: int, seed: int, purpose: str, excluded: npt.NDArray[np.bool_] | None = None
+) -> Tensor:
     """The first n rows of a shuffled list that are not excluded; a smaller set is a prefix of a larger one."""
     order = random_order(len(listed), seed, purpose)
-    if exclude is not None:
-        order = order[~is_member(listed, exclude, symbols)[order]]
+    if excluded is not None:
+        order = order[~excluded[order]]
     return torch.from_numpy(np.ascontiguousarray(listed[order[:n]], dtype=np.int64))

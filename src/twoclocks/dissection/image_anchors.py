@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from twoclocks.data.sets import held_out_images
+from twoclocks.data.sets import natural_held_out
 from twoclocks.dissection.subject import Subject
 from twoclocks.dissection.view import ViewError
 from twoclocks.evaluation.image_neighbours import ImageNeighbours, Nearest
@@ -17,7 +17,7 @@ from twoclocks.evaluation.image_neighbours import ImageNeighbours, Nearest
 
 def held_out_of(subject: Subject) -> Tensor:
     """Images (n, *shape) that the run was not trained on; ViewError where there are fewer than two."""
-    found = held_out_images(subject.rule, subject.train, subject.settings.data.seed)
+    found = natural_held_out(subject.rule, subject.train, subject.settings.data.seed)
     if found is None or len(found) < 2:
         raise ViewError("fewer than two images are held out; train with a smaller data.n")
     return found

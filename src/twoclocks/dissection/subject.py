@@ -17,7 +17,7 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.core.seeds import torch_stream
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import held_out_images, loss_splits
+from twoclocks.data.sets import loss_splits, natural_held_out
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.evaluation.samples import Outcome
 from twoclocks.evaluation.states import between_threshold, states_of
@@ -85,7 +85,7 @@ class Subject(ABC):
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        held_out = held_out_images(self.rule, self.train, self.settings.data.seed) if self.rule.is_image else None
+        held_out = natural_held_out(self.rule, self.train, self.settings.data.seed)
         train = self.train.to(self.device)
         return Evaluator(self.rule, train, self.settings.evaluation, held_out=held_out)
 

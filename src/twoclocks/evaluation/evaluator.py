@@ -18,6 +18,7 @@ from twoclocks.evaluation.metric import Column, Metric, Value, columns_by_metric
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
+from twoclocks.evaluation.verbatim import RunCopies
 from twoclocks.rules.base import Rule, in_range
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Evaluator:
 
     The training set is prepared once; an evaluation brings two small tensors to the host, its checks and its row.
     ``holdout`` are valid rows that were not trained on, ``omitted`` contents of pieces that no training row has,
-    ``held_out`` all images that were not trained on.
+    ``held_out`` all images or texts that were not trained on.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Evaluator:
         return self.reference.train
 
     @property
-    def copies(self) -> Copies | RatioCopies:
+    def copies(self) -> Copies | RatioCopies | RunCopies:
         return self.reference.copies
 
     @property
@@ -58,7 +59,7 @@ class Evaluator:
         return self.reference.neighbours
 
     @property
-    def holdout(self) -> Copies | RatioCopies | None:
+    def holdout(self) -> Copies | RatioCopies | RunCopies | None:
         return self.reference.holdout
 
     def judge(self, decoded: Decoded) -> Outcome:

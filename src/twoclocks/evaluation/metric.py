@@ -54,7 +54,7 @@ class Metric(ABC):
 
     name: ClassVar[str]  # under which it is registered; of its column, unless it has several
     place: ClassVar[int] = 100  # in tables: the smallest comes first
-    of: ClassVar[Literal["symbols", "images", "both"]] = "symbols"  # samples that it can measure
+    of: ClassVar[Literal["symbols", "texts", "images", "both"]] = "symbols"  # texts are symbols, too
 
     def __init__(self, reference: Reference) -> None:
         self.reference = reference
@@ -65,7 +65,7 @@ class Metric(ABC):
 
     @abstractmethod
     def __call__(self, samples: Samples) -> Mapping[str, Value]:
-        """The value of every column, on the device of the samples; nothing is fetched to the host."""
+        """The value of every column, on the device of the samples; only tokens of texts are fetched to the host."""
 
 
 METRICS: Registry[Metric] = Registry("metric", Metric)
@@ -73,7 +73,8 @@ METRICS: Registry[Metric] = Registry("metric", Metric)
 
 def metrics_of(reference: Reference) -> list[Metric]:
     """Every registered metric of such data, prepared for a rule and its training set, in the order of tables."""
-    kinds = {"both", "images" if reference.rule.is_image else "symbols"}
+    rule = reference.rule
+    kinds = {"both", "images" if rule.is_image else "symbols", *(["texts"] if rule.is_text else [])}
     chosen = sorted(METRICS.items(), key=lambda item: (item[1].place, item[0]))
     return [metric(reference) for _, metric in chosen if metric.of in kinds]
 

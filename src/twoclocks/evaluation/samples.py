@@ -11,6 +11,7 @@ from twoclocks.evaluation.copies import Copies
 from twoclocks.evaluation.image_neighbours import ImageNeighbours, Nearest, RatioCopies, fraction
 from twoclocks.evaluation.neighbours import Neighbours
 from twoclocks.evaluation.settings import EvaluationSettings
+from twoclocks.evaluation.verbatim import RunCopies
 from twoclocks.rules.base import Rule, all_parts_valid
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class Reference:
     The training set is prepared once, on the device where it lies. ``holdout`` is None where there are too few valid
     rows; hits among the held-out rows are copies that cannot come from memorization. ``omitted`` are the contents
     (n, entries) of a piece that ``data.omit`` keeps out of the training set, for rules with one kind of pieces.
-    ``held_out`` are images that were not trained on, as many as there are (up to a limit).
+    ``held_out`` are images or texts that were not trained on, as many as there are (up to a limit).
     """
 
     def __init__(
@@ -41,23 +42,38 @@ class Reference:
         self.holdout = None if holdout is None else self.copies_of(holdout.to(train.device))
         self.omitted = None if omitted is None else Copies(omitted.to(train.device), rule.symbols)
 
-    def copies_of(self, rows: Tensor) -> Copies | RatioCopies:
-        """Rows whose copies can be found: equal samples, or images by the ratio of their distances."""
+    def copies_of(self, rows: Tensor) -> Copies | RatioCopies | RunCopies:
+        """Rows whose copies can be found: equal samples, images by the ratio of distances, texts by a common run."""
+        if self.rule.is_text:
+            return RunCopies(rows, self.settings.copy_run)
         return RatioCopies(rows, self.settings.copy_ratio) if self.rule.is_image else Copies(rows, self.rule.symbols)
 
     @cached_property
-    def copies(self) -> Copies | RatioCopies:
+    def copies(self) -> Copies | RatioCopies | RunCopies:
         """The training rows, to find their copies."""
         return self.copies_of(self.train)
 
     @cached_property
     def copy_chance(self) -> float:
-        """The share of new samples that count as copies: exact for rules; of images, measured on held-out ones."""
-        if not self.rule.is_image:
-            return self.rule.copy_chance(len(self.train))
-        assert isinstance(self.copies, RatioCopies)
-        found = self.held_out_nearest
-        return 0.0 if found is None else float(self.copies.among(found).double().mean())
+        """The share of new samples that count as copies: exact for rules; for images and texts, of held-out ones."""
+        if isinstance(self.copies, RatioCopies):
+            nearest = self.held_out_nearest
+            return 0.0 if nearest is None else float(self.copies.among(nearest).double().mean())
+        if isinstance(self.copies, RunCopies):
+            runs = self.held_out_runs
+            return 0.0 if runs is None else float(self.copies.among(runs).double().mean())
+        return self.rule.copy_chance(len(self.train))
+
+    @cached_property
+    def held_out_runs(self) -> Tensor | None:
+        """Texts: the longest run that each held-out one shares with a training text."""
+        return None if self.held_out is None else self.run_copies.lengths(self.held_out)
+
+    @cached_property
+    def run_copies(self) -> RunCopies:
+        """The training texts, for runs; one index of them serves this and the search for copies."""
+        copies = self.copies
+        return copies if isinstance(copies, RunCopies) else RunCopies(self.train, self.settings.copy_run)
 
     @cached_property
     def held_out_nearest(self) -> Nearest | None:
@@ -75,6 +91,8 @@ class Reference:
         if self.rule.is_image:
             share = fraction(self.settings.copy_ratio)
             return f"samples that are nearer to one {of} image than {share} of the distance to the next"
+        if self.rule.is_text:
+            return f"samples of which {self.run_copies.run} tokens in a row occur in a {of} text"
         equal = "a training sample" if of == "training" else "one of as many valid samples that were not trained on"
         return f"samples that equal {equal}"
 
@@ -100,7 +118,7 @@ class Outcome:
     """What became of each sample."""
 
     valid: Tensor  # bool (n,): obeys the rule, after rounding to symbols; true where there is no rule
-    copied: Tensor  # bool (n,): equals a training row
+    copied: Tensor  # bool (n,): equals a training row, or is near to it (images), or has a run of it (texts)
     distance: Tensor  # (n,): to the code book
 
     @property
@@ -137,7 +155,10 @@ class Samples:
     def outcome(self) -> Outcome:
         """Which samples are valid and which are copies."""
         copies = self.reference.copies
-        copied = copies.among(self.nearest) if isinstance(copies, RatioCopies) else copies.found(self.symbols)
+        if isinstance(copies, RatioCopies):
+            copied = copies.among(self.nearest)
+        else:
+            copied = copies.among(self.runs) if isinstance(copies, RunCopies) else copies.found(self.symbols)
         valid = all_parts_valid(self.parts_valid) if self.reference.rule.has_rule else torch.ones_like(copied)
         return Outcome(valid, copied, self.distance)
 
@@ -145,6 +166,11 @@ class Samples:
     def nearest(self) -> Nearest:
         """Images: the two nearest training images."""
         return self.reference.image_neighbours.two_nearest(self.symbols)
+
+    @cached_property
+    def runs(self) -> Tensor:
+        """Texts: the longest run that each sample shares with a training text, in tokens."""
+        return self.reference.run_copies.lengths(self.symbols)
 
     @cached_property
     def new(self) -> Tensor:

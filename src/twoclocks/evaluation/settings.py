@@ -27,6 +27,16 @@ class EvaluationSettings(Settings):
         at_most=1,
         added=True,
     )
+    copy_run: int = setting(
+        64,
+        "texts: a sample is a copy if so many of its tokens in a row occur in a training text; at most a whole text",
+        at_least=1,
+        added=True,
+    )
+    prompts: int = setting(
+        0, "texts: so many training and held-out texts are continued from their first tokens", at_least=0, added=True
+    )
+    prefix: int = setting(32, "texts: tokens of a prompt", at_least=1, added=True)
     loss_rows: int = setting(512, "rows of each split on which the loss is measured", at_least=1, at_most=10**7)
     keep_samples: int = setting(2048, "decoded samples stored at every evaluation", at_least=0)
     keep_weights: int = setting(

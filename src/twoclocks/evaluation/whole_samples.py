@@ -35,7 +35,7 @@ class SampleAccuracy(Metric):
 
 @METRICS.register("sample_memorization")
 class SampleMemorization(Metric):
-    """Samples that equal a training sample; images by the ratio of distances (``evaluation.copy_ratio``)."""
+    """Samples that equal a training sample; images by the ratio of distances, texts by a common run of tokens."""
 
     name: ClassVar[str] = "sample_memorization"
     place: ClassVar[int] = 1
@@ -49,7 +49,7 @@ class SampleMemorization(Metric):
                 about=self.reference.copy_words("training"),
                 direction="higher is copying",
                 chance_rule=self.reference.copy_chance,
-                chance_cube=None if rule.is_image else rule.cube_copy_chance(len(self.reference.train)),
+                chance_cube=None if rule.is_natural else rule.cube_copy_chance(len(self.reference.train)),
             )
         ]
 
@@ -99,8 +99,8 @@ class HoldoutMemorization(Metric):
                 name=self.name,
                 about=self.reference.copy_words("held-out"),
                 direction="neither",
-                chance_rule=None if rule.is_image else rule.copy_chance(len(holdout)),
-                chance_cube=None if rule.is_image else rule.cube_copy_chance(len(holdout)),
+                chance_rule=None if rule.is_natural else rule.copy_chance(len(holdout)),
+                chance_cube=None if rule.is_natural else rule.cube_copy_chance(len(holdout)),
             )
         ]
 

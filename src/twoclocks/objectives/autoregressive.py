@@ -70,5 +70,11 @@ class Autoregressive(Objective):
         symbol = sample_categorical(probabilities, state.uniforms[:, level])
         return Prefix(torch.cat([state.tokens, symbol[:, None]], dim=1), state.uniforms, state.cache)
 
+    def prompted(self, state: Prefix, prompts: Tensor) -> Prefix:
+        """The token that was generated last is replaced where a given one belongs; the cache has not read it yet."""
+        there = min(state.tokens.shape[1] - 1, prompts.shape[1])
+        tokens = torch.cat([state.tokens[:, :1], prompts[:, :there], state.tokens[:, 1 + there :]], dim=1)
+        return Prefix(tokens, state.uniforms, state.cache)
+
     def finish(self, state: Prefix) -> Tensor:
         return state.tokens[:, 1:]

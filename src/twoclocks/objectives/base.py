@@ -21,7 +21,7 @@ Network = Callable[..., Tensor]
 # behind each one, from tokens; logits of every clean token, from noisy tokens (n, length) and their noise (n,).
 Task = Literal["denoise images", "predict the next token", "restore tokens"]
 Denoiser: TypeAlias = Callable[[Tensor, Tensor], Tensor]  # D(y (n, *shape), sigma (n,)) -> (n, *shape)
-Capability = Literal["denoiser", "sampler_sigmas", "token_losses", "predictions"]
+Capability = Literal["denoiser", "sampler_sigmas", "token_losses", "predictions", "prompted"]
 
 
 @runtime_checkable
@@ -124,17 +124,37 @@ class Objective(Settings):
     def finish(self, state: Any) -> Tensor:
         """The encoded samples (n, *shape) after the last reverse step."""
 
+    def prompted(self, state: Any, prompts: Tensor) -> Any | None:
+        """The state with its first tokens replaced by ``prompts`` (n, k), as far as they are there yet."""
+        return None
+
 
 OBJECTIVES: Registry[Objective] = Registry("objective", Objective)
 
 
 @torch.no_grad()
-def sample(objective: Objective, network: Network, noise: Tensor, chunk: int | None = None) -> Tensor:
-    """Draw encoded samples (n, *shape); row i depends on the network and ``noise[i]`` only."""
-    done = []
-    for part in noise.split(chunk or (2048 if noise.is_cuda else 1024)):
+def sample(
+    objective: Objective, network: Network, noise: Tensor, chunk: int | None = None, prompts: Tensor | None = None
+) -> Tensor:
+    """Draw encoded samples (n, *shape); row i depends on the network and ``noise[i]`` only.
+
+    ``prompts`` (n, k): the first tokens of each sample, which the model continues; see ``Objective.prompted``.
+    """
+    done, size = [], chunk or (2048 if noise.is_cuda else 1024)
+    parts = noise.split(size)
+    for part, given in zip(parts, [None] * len(parts) if prompts is None else prompts.split(size), strict=True):
         state = objective.begin(network, part)
         for level in range(objective.levels if objective.levels is not None else part.shape[1]):
-            state = objective.reverse_step(network, state, level)
-        done.append(objective.finish(state))
+            state = objective.reverse_step(network, begun(objective, state, given), level)
+        done.append(objective.finish(begun(objective, state, given)))
     return torch.cat(done)
+
+
+def begun(objective: Objective, state: Any, prompts: Tensor | None) -> Any:
+    """The state with the first tokens that are given, if any are."""
+    if prompts is None:
+        return state
+    found = objective.prompted(state, prompts)
+    if found is None:
+        raise TypeError(f"objective {OBJECTIVES.name_of(objective)} cannot continue prompts")
+    return found

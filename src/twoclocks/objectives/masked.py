@@ -78,6 +78,10 @@ class Masked(Objective):
         pair = Absorbing().pair(before, now, symbols=0)
         return ancestral_step(partial(self.message, network), Absorbing(), state, level + 1, float(now), pair)
 
+    def prompted(self, state: Noisy, prompts: Tensor) -> Noisy:
+        """Given tokens are never masked, and what is not masked stays: this is exact."""
+        return Noisy(torch.cat([prompts, state.tokens[:, prompts.shape[1] :]], dim=1), state.seeds)
+
     def message(self, network: Network, tokens: Tensor, alpha: Tensor) -> Tensor:
         """Logits of the clean tokens (n, length, symbols), at alpha (n, 1) or (1, 1)."""
         return network(tokens, (1 - alpha[:, 0]).float().expand(len(tokens))).float()

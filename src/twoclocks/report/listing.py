@@ -158,7 +158,7 @@ def metric_rows() -> Rows:
     The levels are those of the first rule that has the column; parity, the baseline of P1, comes first.
     """
     from twoclocks.data import holdout_set, omitted_contents, training_set
-    from twoclocks.data.sets import held_out_images
+    from twoclocks.data.sets import natural_held_out
     from twoclocks.evaluation import EvaluationSettings, Evaluator
     from twoclocks.rules import RULES
 
@@ -169,7 +169,7 @@ def metric_rows() -> Rows:
             continue
         rule = RULES.create(name, **examples[0])
         train = training_set(rule, 512 if rule.is_image else 4096)
-        held_out = held_out_images(rule, train) if rule.is_image else None
+        held_out = natural_held_out(rule, train)
         omitted = omitted_contents(rule, 1, seed=0) if name == "parity" else None
         evaluator = Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train), omitted, held_out)
         for column in evaluator.columns():

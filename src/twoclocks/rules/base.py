@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,14 @@ MOST_ENTRIES = 1 << 16  # of one sample; the counts of larger rules take seconds
 MOST_TRIED = 1 << 20  # most arrays of symbols that may be checked one by one to list the valid ones
 
 
+class Listed(Protocol):
+    """Rows that are read from the disk when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Array: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rule(Settings):
     """A set of integer arrays of one shape over the symbols 0 … symbols−1.
@@ -41,6 +49,11 @@ class Rule(Settings):
     is_text: ClassVar[bool] = False  # symbols are tokens of a text, which ``as_text`` joins
     is_corpus: ClassVar[bool] = False  # a sample of a larger language: a model that learned it copies none by chance
     uniform_parts: ClassVar[bool] = True  # whether a piece of a valid sample is uniform over its valid contents
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether the data are images or texts: copies by chance are then measured on held-out ones."""
+        return self.is_image or self.is_text
 
     @property
     @abstractmethod
@@ -76,8 +89,12 @@ class Rule(Settings):
         """Number of arrays that ``draw`` can return: the valid set, unless the generator is known to miss some."""
         return self.count()
 
-    def listed(self) -> Array | None:
+    def listed(self) -> Array | Listed | None:
         """All different samples (support, *shape), of data that are shuffled and dealt instead of drawn."""
+        return None
+
+    def unseen(self) -> Array | Listed | None:
+        """Samples that no run trains on, none of them in ``listed``; None: those that a run left out are held out."""
         return None
 
     def transposed(self) -> Rule | None:

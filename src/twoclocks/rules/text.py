@@ -1,12 +1,10 @@
-"""Text: pieces of a real text, of a fixed length, over the 27 characters of text8. A text has no rule."""
+"""Text: pieces of a packed text, of a fixed length. A text has no rule."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,49 +14,64 @@ import numpy.typing as npt
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.lazy import torch
-from twoclocks.core.reading import read_file
-from twoclocks.core.rows import Keys, row_keys
-from twoclocks.rules.base import RULES, Array, Rule, in_range
+from twoclocks.core.packed_text import PackedText, read_packed_text
+from twoclocks.core.seeds import numpy_stream, random_order
+from twoclocks.rules.base import MOST_ENTRIES, RULES, Array, Rule, in_range
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-ALPHABET = " abcdefghijklmnopqrstuvwxyz"
-MOST_BYTES = 1 << 30  # of a text file; text8 has 10^8
-BUILT_IN = "pydoc"  # the language reference that is part of every Python installation
+BUILT_IN = "kjv"  # chapters of the King James Bible, in the 27 characters of text8
+CHUNK = 1 << 15  # pieces that are read at once: a corpus may be larger than the memory
+Digests = npt.NDArray[np.uint64]  # (n, 2)
 
 
 @RULES.register("text")
 @dataclass(frozen=True, kw_only=True)
 class Text(Rule):
-    """Non-overlapping pieces of a real text over space and a to z.
+    """Non-overlapping pieces of the documents of a packed text (``twoclocks data pack``), equal ones once.
 
-    There is no rule that a new string could obey or break: runs have the clocks of copies and of the loss gap only.
-    ``is_valid`` says whether a string is one of the pieces.
+    There is no rule that a new string could obey or break: runs have the clocks of copies, of the loss gap and of
+    quality. Whole documents are held out, so that no piece is the neighbour of one that was trained on. ``is_valid``
+    says whether a string is one of the pieces.
     """
 
-    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 256}, {"length": 64})
     has_rule: ClassVar[bool] = False
     is_text: ClassVar[bool] = True
     is_corpus: ClassVar[bool] = True
+    uniform_parts: ClassVar[bool] = False  # pieces of held-out documents are not drawn
 
-    length: int = setting(256, "characters per string", at_least=1, at_most=1 << 16)
-    path: str = setting(BUILT_IN, "a text file, such as text8; pydoc: the language reference that comes with Python")
-    sha256: str = setting("", "SHA-256 of the cleaned text; filled in if empty, checked if given")
+    length: int = setting(256, "tokens per string", at_least=1, at_most=MOST_ENTRIES)
+    file: str = setting(
+        BUILT_IN, "a file of twoclocks data pack; kjv: parts of the King James Bible, letters and spaces, built in"
+    )
+    sha256: str = setting("", "SHA-256 of tokens, documents and vocabulary; filled in if empty, checked if given")
+    held_out: float = setting(0.2, "share of the documents that no run trains on", above=0, below=1)
 
     def check(self) -> None:
-        if self.path != BUILT_IN:  # a run must find its text from any working directory
-            object.__setattr__(self, "path", str(Path(self.path).absolute()))
-        text = clean_text(self.path)
-        found = text_digest(self.path)
-        if self.sha256 not in ("", found):
-            fix = f"the text at {self.path!r} has {found[:16]}…; use that text, or leave sha256 out"
+        if self.file != BUILT_IN:  # a run must find its text from any working directory
+            object.__setattr__(self, "file", str(Path(self.file).absolute()))
+        packed = packed_text(self.file)
+        if self.sha256 not in ("", packed.digest):
+            fix = f"the text of {self.file!r} has {packed.digest[:16]}…; use that text, or leave sha256 out"
             raise SettingError("sha256", self.sha256, fix)
-        object.__setattr__(self, "sha256", found)
-        if len(text) < 2 * self.length:
-            raise SettingError(
-                "length", self.length, f"the text has {len(text):,} characters; use at most half of that"
+        object.__setattr__(self, "sha256", packed.digest)
+        if len(packed) < 2:
+            fix = f"the text of {self.file!r} is one document; pack it with --documents line, paragraph or block"
+            raise SettingError("held_out", self.held_out, fix)
+        pieces = self.pieces
+        if len(pieces.train) < 2 or not len(pieces.held_out):
+            longest = int(np.diff(packed.starts).max())
+            fix = (
+                f"{len(pieces.train):,} and {len(pieces.held_out):,} pieces remain to train on and to hold out; the "
+                f"longest of {len(packed):,} documents has {longest:,} tokens. Use a smaller length or another text"
             )
+            raise SettingError("length", self.length, fix)
+
+    @property
+    def pieces(self) -> Pieces:
+        return text_pieces(self.file, self.length, self.held_out)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,68 +79,121 @@ class Text(Rule):
 
     @property
     def symbols(self) -> int:
-        return len(ALPHABET)
+        return packed_text(self.file).vocabulary.symbols
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        pieces = text_pieces(self.path, self.length)
-        return pieces[rng.integers(0, len(pieces), size=n)]
+        train = self.listed()
+        return train[rng.integers(0, len(train), size=n)]
+
+    def listed(self) -> Rows:
+        """The pieces of all documents but those that are held out."""
+        return Rows(packed_text(self.file), self.length, self.pieces.train)
+
+    def unseen(self) -> Rows:
+        """The pieces of the documents that are held out."""
+        return Rows(packed_text(self.file), self.length, self.pieces.held_out)
+
+    def support(self) -> int:
+        return len(self.pieces.train)
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         return {"string": x.reshape(len(x), 1, self.length)}
 
     def parts_valid(self, x: Tensor) -> dict[str, Tensor]:
         known = in_range(x, self.symbols)
-        keys = row_keys(torch.where(known[:, None], x, 0), self.symbols)
-        found = np.isin(keys, text_keys(self.path, self.length))
-        return {"string": (torch.from_numpy(found).to(x.device) & known)[:, None]}
+        wanted = digests_of(torch.where(known[:, None], x, 0).cpu().numpy())
+        found = torch.from_numpy(np.isin(as_keys(wanted), self.pieces.keys))
+        return {"string": (found.to(x.device) & known)[:, None]}
 
     def count(self) -> int:
-        return len(text_pieces(self.path, self.length))
+        return len(self.pieces.train) + len(self.pieces.held_out)
 
     def part_counts(self) -> dict[str, int]:
         return {"string": self.count()}
 
     def members(self) -> Tensor:
-        return torch.from_numpy(text_pieces(self.path, self.length).astype(np.int64))
+        return torch.from_numpy(self.listed()[np.arange(self.support())].astype(np.int64))
 
     def as_text(self, x: Tensor) -> list[str]:
-        """Symbols (n, length) as Python strings."""
-        return ["".join(ALPHABET[symbol] for symbol in row) for row in x.tolist()]
+        """Tokens (n, length) as Python strings."""
+        vocabulary = packed_text(self.file).vocabulary
+        return [vocabulary.decode(row) for row in x.tolist()]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Where the distinct pieces of a text begin, by split, and a key for each of them."""
+
+    train: npt.NDArray[np.int64]
+    held_out: npt.NDArray[np.int64]
+    keys: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Pieces of a text as rows (n, length) that are read when they are asked for."""
+
+    packed: PackedText
+    length: int
+    starts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: Any) -> Array:
+        """The rows of an array of indices."""
+        rows: Array = self.packed.tokens[self.starts[index][:, None] + np.arange(self.length)]
+        return rows
 
 
 @cache
-def clean_text(path: str) -> str:
-    """Read a text and clean it: lower case, everything between letters becomes a single space."""
-    if path == BUILT_IN:
-        from pydoc_data.topics import topics
-
-        text = " ".join(topics[name] for name in sorted(topics))
-    else:
-        fix = "give a text file"
-        try:
-            text = read_file(path, MOST_BYTES, "rule.path", fix).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UserError(f"rule.path: {path!r} cannot be read as text ({error}); {fix}") from None
-    return re.sub("[^a-z]+", " ", text.lower()).strip()
+def packed_text(file: str) -> PackedText:
+    """The packed text of a file, read and checked once."""
+    try:
+        return read_packed_text(Path(__file__).with_name("kjv.safetensors") if file == BUILT_IN else file)
+    except UserError as error:
+        raise SettingError("file", file, str(error)) from None
 
 
 @cache
-def text_digest(path: str) -> str:
-    """SHA-256 of the cleaned text; cached, since settings are built often and a corpus is long."""
-    return sha256(clean_text(path).encode()).hexdigest()
+def text_pieces(file: str, length: int, share: float) -> Pieces:
+    """Cut all documents into pieces; a piece that occurs twice counts where it comes first, training documents first.
+
+    So no held-out piece equals one that may be trained on.
+    """
+    packed = packed_text(file)
+    numbers = np.diff(packed.starts) // length  # pieces per document
+    document = np.repeat(np.arange(len(packed)), numbers)
+    place = np.arange(len(document)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+    starts = packed.starts[document] + length * place
+    order = random_order(len(packed), 0, "order of documents")
+    is_held_out = np.zeros(len(packed), dtype=bool)
+    is_held_out[order[: max(1, round(share * len(packed)))]] = True
+    held_out = is_held_out[document]
+    keys = as_keys(piece_digests(packed, length, starts))
+    by_split = np.argsort(held_out, kind="stable")
+    _, first = np.unique(keys[by_split], return_index=True)
+    kept = np.sort(by_split[first])
+    return Pieces(starts[kept][~held_out[kept]], starts[kept][held_out[kept]], keys[kept])
 
 
-@cache
-def text_pieces(path: str, length: int) -> npt.NDArray[np.uint8]:
-    """The distinct pieces of a text (count, length), in the order of their first occurrence."""
-    codes = np.frombuffer(clean_text(path).encode(), dtype=np.uint8)
-    symbols = np.where(codes == ord(" "), 0, codes - np.uint8(ord("a") - 1)).astype(np.uint8)
-    whole = symbols[: len(symbols) // length * length].reshape(-1, length)
-    _, first = np.unique(row_keys(whole, len(ALPHABET)), return_index=True)
-    return whole[np.sort(first)]
+def piece_digests(packed: PackedText, length: int, starts: npt.NDArray[np.int64]) -> Digests:
+    """Digests (n, 2) of the pieces at these places, a chunk at a time."""
+    rows = Rows(packed, length, starts)
+    parts = [digests_of(rows[np.arange(at, min(at + CHUNK, len(rows)))]) for at in range(0, len(rows), CHUNK)]
+    return np.concatenate([np.zeros((0, 2), dtype=np.uint64), *parts])
 
 
-@cache
-def text_keys(path: str, length: int) -> Keys:
-    """One key per piece of a text, to find strings among them."""
-    return row_keys(text_pieces(path, length), len(ALPHABET))
+def digests_of(rows: npt.NDArray[Any]) -> Digests:
+    """Two sums of 64 bits per row (n, length), with a random weight for every place: equal rows have equal sums.
+
+    Two different rows have the same two sums with a probability below 2⁻⁹⁰, for tokens below 65,536.
+    """
+    odd = numpy_stream(0, "weights of tokens").integers(0, 2**63, size=(2, rows.shape[1]), dtype=np.uint64) * 2 + 1
+    wide = rows.astype(np.uint64) + np.uint64(1)
+    return np.stack([(wide * weights).sum(axis=1, dtype=np.uint64) for weights in odd.astype(np.uint64)], axis=1)
+
+
+def as_keys(digests: Digests) -> npt.NDArray[Any]:
+    """One comparable key per row of digests."""
+    return np.ascontiguousarray(digests).view(np.dtype((np.void, 16))).ravel()

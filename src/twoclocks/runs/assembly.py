@@ -31,6 +31,7 @@ from twoclocks.runs.columns import (
     loss_column,
 )
 from twoclocks.runs.evaluators import make_evaluator
+from twoclocks.runs.extraction import Extraction
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
@@ -79,6 +80,13 @@ class Experiment:
         self.loop = LoopState(self.device)
         self.samplers: dict[Network, Captured[Tensor]] = {}  # on the GPU, by the network whose weights they read
         self.noise = sampling_noise(settings).to(self.device)
+        self.extraction = Extraction(settings, self.prompt_texts(), self.noise) if settings.evaluation.prompts else None
+
+    def prompt_texts(self) -> dict[str, Tensor]:
+        """Training and held-out texts whose beginnings are given to the model, none of them twice."""
+        held_out = self.evaluator.reference.held_out
+        found = {"train": self.train_rows} | ({} if held_out is None else {"held_out": held_out})
+        return {name: rows[: self.settings.evaluation.prompts].to(self.device) for name, rows in found.items()}
 
     def build_network(self) -> Network:
         """The network; its initial weights are drawn on the CPU, so they are the same on every device."""
@@ -164,6 +172,8 @@ class Experiment:
         decoded = self.encoding.decode(self.rule, self.sample())
         row: dict[str, float] = {STEP: step, LOSS: loss, **self.evaluator.row(decoded)}
         row |= self.losses()
+        if self.extraction is not None:
+            row |= self.extraction.row(self.network)
         if self.average is not None:
             averaged = self.encoding.decode(self.rule, self.sample(self.average.current()))
             row |= averaged_row(self.evaluator.row(averaged, AVERAGED_METRICS))
@@ -266,6 +276,8 @@ class Experiment:
     def described_columns(self) -> list[dict[str, Any]]:
         """Meaning and chance levels of the metrics' columns, as the manifest holds them."""
         columns = self.evaluator.columns()
+        if self.extraction is not None:
+            columns += self.extraction.columns()
         if self.average is not None:
             columns += averaged_columns(self.evaluator.columns(AVERAGED_METRICS))
         return [asdict(column) for column in columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twoclocks.data.sets import held_out_images, holdout_set
+from twoclocks.data.sets import holdout_set, natural_held_out
 from twoclocks.evaluation.evaluator import Evaluator
 from twoclocks.runs.settings import RunSettings
 
@@ -16,5 +16,5 @@ def make_evaluator(settings: RunSettings, train: Tensor, device: str = "cpu") ->
     """The evaluator of a run, with everything that samples are compared with, on a device."""
     rule, data = settings.rule, settings.data
     holdout = holdout_set(rule, train, data.seed)
-    held_out = held_out_images(rule, train, data.seed) if rule.is_image else None
+    held_out = natural_held_out(rule, train, data.seed)
     return Evaluator(rule, train.to(device), settings.evaluation, holdout, data.omitted(rule), held_out)

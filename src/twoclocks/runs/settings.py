@@ -59,8 +59,25 @@ class RunSettings(Settings):
         check_schedule(self.schedule, self.training.steps, at_least=self.clocks.sustain)
         if self.clocks.stop == "rule" and not self.rule.has_rule:
             raise SettingError("clocks.stop", "rule", f"{RULES.name_of(self.rule)} has no rule to learn; use memory")
+        self.check_prompts()
         chances = self.rule.chance() if self.rule.has_rule else 1.0, self.rule.copy_chance(self.data.n)
         self.clocks.check_samples(self.evaluation.samples, len(self.schedule), *chances)
+
+    def check_prompts(self) -> None:
+        """Check that these data have a beginning that this objective can continue, where prompts are asked for."""
+        prompts, prefix = self.evaluation.prompts, self.evaluation.prefix
+        if not prompts:
+            return
+        if not self.rule.is_text:
+            raise SettingError("evaluation.prompts", prompts, "only texts have a beginning to continue; use 0")
+        if not self.objective.offers("prompted"):
+            fix = f"objective {OBJECTIVES.name_of(self.objective)} cannot continue a text; use autoregressive or masked"
+            raise SettingError("evaluation.prompts", prompts, fix)
+        if prefix >= self.rule.shape[0]:
+            raise SettingError("evaluation.prefix", prefix, f"texts have {self.rule.shape[0]} tokens; use less")
+        if prompts > self.evaluation.samples:
+            fix = f"their noise is that of the samples; use at most evaluation.samples = {self.evaluation.samples}"
+            raise SettingError("evaluation.prompts", prompts, fix)
 
     def check_fit(self) -> None:
         """Check that encoding, network and objective fit each other and the rule."""

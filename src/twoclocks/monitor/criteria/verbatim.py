@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.suffix_array import Runs, SuffixArray, Tokens
 from twoclocks.core.text import show
 from twoclocks.monitor.criteria.base import CRITERIA, Criterion, Matches
 from twoclocks.monitor.inputs import Shown, called, checked_integer
-from twoclocks.monitor.suffix_array import Runs, SuffixArray, Tokens
 from twoclocks.monitor.training_set import Kind, TrainingSet
 
 log = logging.getLogger("twoclocks")

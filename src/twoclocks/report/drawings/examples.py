@@ -39,7 +39,7 @@ def draw_images(info: ExamplesInfo) -> Figure:
                 framed = row == 0 and bool(one.copied[column])
                 draw_picture(axis, pixels[column], light("memory") if framed else light("line"), 2.0 if framed else 0.6)
             axes[2 * k + row][0].set_ylabel(name, fontsize=7.5, rotation=0, ha="right", va="center")
-        axes[2 * k][0].set_title(title_of(one), fontsize=8.5, loc="left")
+        axes[2 * k][0].set_title(title_of(one), fontsize=8.5, loc="left").set_in_layout(False)
     return figure
 
 
