@@ -1,0 +1,7 @@
+"""Text from the user's disk, packed once into one checked file. Needs the extra ``text`` for tokenizers alone."""
+
+from twoclocks.core.packed_text import PackedText, read_packed_text, write_packed_text
+from twoclocks.data.text.fetch import BUILT_IN_BOOKS, fetch
+from twoclocks.data.text.options import TextOptions
+
+__all__ = ["BUILT_IN_BOOKS", "PackedText", "TextOptions", "fetch", "read_packed_text", "write_packed_text"]
