@@ -27,9 +27,9 @@ class MonitorCallback(TrainerCallback):
     ``Trainer(callbacks=[…])`` it works too, but cannot reach the Trainer's trackers: then scalars are only in the
     log history. The other arguments are those of ``twoclocks.integrations.watcher.Watcher``.
 
-    Its state is in ``trainer_state.json``, under ``stateful_callbacks`` and ``key``, and scalars are logged as ``key/…``:
-    two monitors of one Trainer need two keys. It is not an ``ExportableState``:
-    the Trainer restores those by a constructor call with stored arguments, and a model's samples cannot be stored so.
+    Its state is in ``trainer_state.json``, under ``stateful_callbacks`` and ``key``; scalars are logged as ``key/…``.
+    Two monitors of one Trainer need two keys, such as "twoclocks/runs". It is not an ``ExportableState``: the Trainer
+    restores those by a constructor call with stored arguments, and a model's samples cannot be stored so.
     """
 
     def __init__(

@@ -19,6 +19,7 @@ from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.core.text import show
 from twoclocks.monitor.checks import (
     check_enough,
+    check_guesses,
     check_precision,
     unseen,
     warn_of_few_held_out,
@@ -187,6 +188,7 @@ class Monitor:
         """Record counts without deciding."""
         if not len(self._record):
             check_enough(look.trials, self.policy, self.settings, self.chance)
+        check_guesses(look, self.settings)
         self._record.add(look)
 
     @property
