@@ -127,7 +127,8 @@ def test_a_state_continues_and_states_of_earlier_versions_load() -> None:
     second.load_state(first.state())
     assert second.state() == first.state() and second.copy_chance == 0.1
     assert second.decision().as_dict() == first.decision().as_dict()
-    assert [m.observe(2, rows_of(99, 20)).as_dict() for m in (first, second)][0] == first.decision().as_dict()
+    later = [monitor.observe(2, rows_of(99, 20)).as_dict() for monitor in (first, second)]
+    assert later[0] == later[1]
     plain = tc.Monitor(TRAIN)
     plain.observe(1, TRAIN)
     old = plain.state()
