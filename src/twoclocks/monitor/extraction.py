@@ -215,22 +215,17 @@ class SortedRows:
     """Rows (N, length) in lexicographic order: a row that shares the longest beginning is a neighbour in it."""
 
     def __init__(self, rows: Tokens) -> None:
-        keys = ordered_keys(rows)
+        keys = byte_keys(rows)  # in some order of the tokens; any will do, if all rows are compared in the same
         self.order = np.argsort(keys, kind="stable")
         self.keys, self.rows = keys[self.order], rows[self.order]
 
     def longest_beginnings(self, samples: Tokens) -> tuple[Tokens, Tokens]:
         """Length of the longest beginning that each sample (n, length) shares with a row, and the index of that row."""
-        at = np.searchsorted(self.keys, ordered_keys(samples))
+        at = np.searchsorted(self.keys, byte_keys(samples))
         before, behind = np.maximum(at - 1, 0), np.minimum(at, len(self.rows) - 1)
         shared = [shared_beginning(samples, self.rows[place]) for place in (before, behind)]
         first = shared[0] > shared[1]
         return np.where(first, *shared), self.order[np.where(first, before, behind)]
-
-
-def ordered_keys(rows: Tokens) -> npt.NDArray[Any]:
-    """Keys whose order compares rows token by token: bytes are compared from the left, so the highest comes first."""
-    return byte_keys(rows.astype(">i8"))
 
 
 def shared_beginning(a: Tokens, b: Tokens) -> Tokens:
