@@ -37,7 +37,8 @@ def verbatim_runs_table() -> str:
         {
             "text": row["text"],
             "training tokens": f"{row['training tokens']:,}",
-            "runs: preparation, once": f"{row['prepare_seconds']['cpu']:.2g} s, {row['prepare_peak_bytes'] / 1e6:.0f} MB",
+            "runs: preparation, once": f"{row['prepare_seconds']['cpu']:.2g} s",
+            "memory": f"{row['prepare_peak_bytes'] / 1e6:.0f} MB",
             "kept": f"{row['kept_bytes'] / 1e6:.0f} MB",
             "runs: one look": f"{row['look_seconds']['cpu']:.2g} s",
             "extractability: preparation, once": f"{row['pieces_prepare_seconds']['cpu']:.1g} s",
