@@ -82,9 +82,7 @@ class Monitor:
         kept = None if held_out is None else unseen(self.train, self.train.checked(held_out, "held_out"))
         self.criterion, kept = criterion_of(copies, self.train).calibrated(self.train, kept)
         self.criterion.check_kind(self.train)
-        if (
-            self.criterion.measures_chance
-        ):  # the chance level of each look is known only then: the threshold is above it
+        if self.criterion.measures_chance:  # it is known at each look only, so the threshold cannot be absolute
             self.settings = replace(self.settings, above_chance=True)
         self._match = self.criterion.matcher(self.train)
         self.chance = self._chance(kept)
@@ -190,6 +188,8 @@ class Monitor:
             check_enough(look.trials, self.policy, self.settings, self.chance)
         check_guesses(look, self.settings)
         self._record.add(look)
+        if len(self._record) == 1 and look.held_out_trials is not None and (chance := self._latest_chance) is not None:
+            warn_of_few_held_out(self.settings.memory_levels(chance), chance)
 
     @property
     def last_step(self) -> int | None:

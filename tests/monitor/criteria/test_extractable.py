@@ -117,8 +117,11 @@ def test_without_held_out_pieces_chance_is_not_known_and_that_is_said(caplog: py
     decision = monitor.observe(1, rows_of(60, 0)[:300])
     assert decision.copy_rate == 0.2 and decision.copy_chance is None
     caplog.clear()
-    monitor_of()
+    monitor_of().observe(1, rows_of(0, 0))
     assert not caplog.text
+    few = np.concatenate([np.arange(300), np.arange(300, 312)])
+    monitor_of().observe(1, rows_of(0, 0)[few])
+    assert "(12 held-out pieces at the last look)" in caplog.text
 
 
 def test_a_state_continues_and_states_of_earlier_versions_load() -> None:
