@@ -82,6 +82,7 @@ def check_python(names: Names, printed: str, folder: Path) -> None:
 def check_monitor(names: Names, printed: str, folder: Path) -> None:
     assert names["decision"].phase == "copying" and names["decision"].step == 700
     assert {"copies.png", "monitor.html", "monitor.json"} <= {path.name for path in folder.iterdir()}
+    assert names["leak"].stop and names["leak"].copy_rate == names["found"].train.rate == 0.4
     page = text_of(DOCS / "monitor.md")
     assert all(f"`{policy}`" in page for policy in POLICIES)
     assert all(f"`{phase}`" in page for phase in get_args(MonitorPhase))

@@ -23,9 +23,9 @@ from twoclocks.core.errors import UserError
 from twoclocks.store.checksums import encode_document
 
 SECONDS = 20  # longer is a hang
-ARGUMENTS = """above batch below clocks copies cosine_above decision floats function gallery groups held_out look most
-held_out_loss name next_rows padding path policy report rule samples settings split state step symmetries tokens train
-train_loss valid""".split()  # noqa: SIM905
+ARGUMENTS = """above batch below clocks copies cosine_above decision decode floats function gallery generate groups
+held_out held_out_loss look most name next_rows padding path policy prefix report rule run_lengths samples settings
+split state step symmetries tokens train train_loss valid""".split()  # noqa: SIM905
 MESSAGE = re.compile(rf"({'|'.join(ARGUMENTS)}|/[^\n]*)\b[^\n]*[;:][^\n]+")
 
 

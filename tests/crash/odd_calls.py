@@ -10,7 +10,19 @@ import numpy as np
 from odd_values import BITS, COPIES, FLOATS, GOOD, IMAGES, NEAR, SETTINGS, STEPS, odd_rows, wrong_functions
 
 import twoclocks as tc
-from twoclocks.monitor import Correlation, Distance, Embedding, Exact, Hamming, Look, PerceptualHash, Ratio, Verbatim
+from twoclocks.monitor import (
+    Correlation,
+    Distance,
+    Embedding,
+    Exact,
+    Extractable,
+    Hamming,
+    Look,
+    PerceptualHash,
+    Ratio,
+    Verbatim,
+    measure_extraction,
+)
 
 Call = tuple[str, Callable[[], Any]]
 PATHS = ("", ".", "..", "x.nonsense", "x", "no/such/folder/x.png", "\0.png", "a" * 300 + ".png", "~/x.png", "x.PNG")
@@ -28,6 +40,10 @@ def good(kind: str) -> tc.Monitor:
     return found
 
 
+def answer(prefixes: Any, length: int) -> Any:
+    return np.zeros((len(prefixes), length), dtype=np.int64)
+
+
 def construction_calls() -> Iterator[Call]:
     texts = GOOD["texts"]
     for name, value in odd_rows().items():
@@ -35,6 +51,10 @@ def construction_calls() -> Iterator[Call]:
         for kind in ("bits", "floats", "texts"):
             held_out = {"held_out": value, **({"copies": Verbatim(3)} if kind == "texts" else {})}
             yield f"{kind}: held_out={name}", lambda kind=kind, more=held_out: tc.Monitor(GOOD[kind], **more)
+        yield f"train={name}", lambda v=value: measure_extraction(v, answer, prefix=1, tokens=1)
+        yield f"new={name}", lambda v=value: measure_extraction(BITS, answer, v, prefix=1, tokens=1)
+        yield f"answer={name}", lambda v=value: measure_extraction(BITS, lambda a, n: v, prefix=1, tokens=1)
+        yield f"runs={name}", lambda v=value: good("texts").run_lengths(GOOD["texts"], v)
         for argument in ("copies", "symmetries", "settings", "policy", "rule", "valid"):
             yield f"{argument}={name}", lambda a=argument, v=value: tc.Monitor(IMAGES, **{a: v}).observe(1, IMAGES)
     for name, value in wrong_functions().items():
@@ -42,6 +62,7 @@ def construction_calls() -> Iterator[Call]:
         yield f"valid={name}", lambda v=value: tc.Monitor(BITS, valid=v).observe(1, BITS)
         yield f"Distance({name})", lambda v=value: tc.Monitor(BITS, copies=Distance(v, 1.0)).observe(1, BITS)
         yield f"Embedding({name})", lambda v=value: tc.Monitor(BITS, copies=Embedding(v)).observe(1, BITS)
+        yield f"generate={name}", lambda v=value: measure_extraction(BITS, v, prefix=1, tokens=1)
         yield (
             f"split={name}",
             lambda v=value: tc.Monitor(texts, copies=Verbatim(3, split=v)).observe(1, texts),
@@ -62,6 +83,9 @@ def criterion_calls() -> Iterator[Call]:
         "Embedding batch": (lambda v: embedding(batch=v), FLOATS),
         "Embedding name": (lambda v: embedding(name=v), FLOATS),
         "Verbatim tokens": (Verbatim, texts),
+        "Extractable prefix": (lambda v: Extractable(v, 1), BITS),
+        "Extractable tokens": (lambda v: Extractable(1, v), BITS),
+        "Extractable decode": (lambda v: Extractable(1, 1, decode=v), BITS),
         "Verbatim padding": (lambda v: Verbatim(3, padding=v), texts),
         "Distance below": (lambda v: Distance(lambda a, b: np.ones(len(a)), v), BITS),
     }
@@ -88,8 +112,9 @@ def observation_calls(folder: Path) -> Iterator[Call]:
             yield f"{method}({name})", lambda m=method, v=value: getattr(good("bits"), m)(v)
     for name, value in STEPS.items():
         yield f"step={name}", lambda v=value: good("bits").observe(v, BITS)
-        for field in ("step", "copied", "trials", "valid", "gap", "gap_error", "copied_valid"):
+        for field in ("step", "copied", "trials", "valid", "gap", "gap_error", "copied_valid", "held_out_copied"):
             look = {"step": 5, "copied": 1, "trials": 9, field: value}
+            look |= {"held_out_trials": 9} if field == "held_out_copied" else {}
             yield f"Look({field}={name})", lambda look=look: good("bits").observe_counts(Look(**look))
     for name in PATHS:
         for method in METHODS:

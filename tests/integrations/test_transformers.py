@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from loops import EVERY, STOP, TRAIN, Net, equal, looks, loss_of, new_monitor, sampler, weights
 from torch import nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
-from twoclocks.integrations.transformers import MonitorCallback
+from twoclocks.integrations.transformers import MonitorCallback, generator
 
 
 class Model(nn.Module):
@@ -105,3 +106,33 @@ def test_scalars_and_gallery_reach_the_trackers_of_the_trainer(tmp_path: Path, m
     (name,) = [tag for tag in events.Tags()["scalars"] if tag.endswith("twoclocks/copy_rate")]
     assert [(event.step, event.value) for event in events.Scalars(name)][-2:] == [(12, 1.0), (16, 1.0)]
     assert [event.step for event in events.Images("twoclocks/copies")] == [12, 16]
+
+
+def test_two_monitors_of_one_trainer_have_their_own_names_and_states(tmp_path: Path) -> None:
+    trainer = trainer_for(tmp_path, 10, save_strategy="steps", save_steps=10)
+    for key, every in (("twoclocks/a", 4), ("twoclocks/b", 5)):
+        MonitorCallback(new_monitor("never"), sampler, every, key=key).attach(trainer)
+    trainer.train()
+    logged = {
+        key: [row["step"] for row in trainer.state.log_history if f"{key}/copy_rate" in row]
+        for key in ("twoclocks/a", "twoclocks/b")
+    }
+    assert logged == {"twoclocks/a": [4, 8, 10], "twoclocks/b": [5, 10]}
+    stored = json.loads((tmp_path / "checkpoint-10" / "trainer_state.json").read_text())["stateful_callbacks"]
+    assert [len(stored[key]["looks"]) for key in logged] == [3, 2]
+
+
+def test_the_generator_continues_greedily_in_batches_and_never_ends_early() -> None:
+    torch.manual_seed(0)
+    size = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 16, "vocab_size": 8, "tie_word_embeddings": False}
+    model = GPT2LMHeadModel(GPT2Config(**size, bos_token_id=0, eos_token_id=3, initializer_range=0.5)).eval()
+    prefixes = np.random.default_rng(0).integers(0, 8, (7, 4))
+    found = generator(model, batch=3, pad_token_id=0)(prefixes, 6)
+    rows = torch.as_tensor(prefixes)
+    for _ in range(6):
+        logits = model(rows).logits[:, -1].detach()
+        logits[:, 3] = -torch.inf  # the end of a text
+        rows = torch.cat([rows, logits.argmax(1, keepdim=True)], 1)
+    assert found.tolist() == rows[:, 4:].tolist()
+    drawn = generator(model, pad_token_id=0, do_sample=True)(prefixes, 6)
+    assert drawn.shape == (7, 6) and drawn.tolist() != found.tolist()

@@ -29,6 +29,32 @@ def monitor_cost_table() -> str:
     return f"{note}\n\n{as_table(rows)}\n\n{source_of('monitor_cost.json', found)}"
 
 
+def verbatim_runs_table() -> str:
+    """Time and memory of the search for runs and for extracted pieces."""
+    found = read_result("verbatim_runs.json")
+    settings = found["settings"]
+    rows = [
+        {
+            "text": row["text"],
+            "training tokens": f"{row['training tokens']:,}",
+            "runs: preparation, once": f"{row['prepare_seconds']['cpu']:.2g} s",
+            "memory": f"{row['prepare_peak_bytes'] / 1e6:.0f} MB",
+            "kept": f"{row['kept_bytes'] / 1e6:.0f} MB",
+            "runs: one look": f"{row['look_seconds']['cpu']:.2g} s",
+            "extractability: preparation, once": f"{row['pieces_prepare_seconds']['cpu']:.1g} s",
+            "extractability: one look": f"{row['pieces_look_seconds']['cpu']:.1g} s",
+        }
+        for row in found["rows"]
+        if row["training tokens"] >= 1_000_000
+    ]
+    note = (
+        f"CPU time on one thread. A look: {settings['samples']:,} samples of {settings['tokens per sample']} tokens, "
+        f"half of which\ncontain {settings['tokens per sample'] // 2} training tokens in a row; "
+        f"or {settings['samples']:,} prompted pieces. The time of the model is not in it."
+    )
+    return f"{note}\n\n{as_table(rows)}\n\n{source_of('verbatim_runs.json', found)}"
+
+
 def percent(part: float) -> str:
     return f"{100 * part:.2g}%"
 
@@ -109,6 +135,7 @@ def spread(rates: list[float]) -> str:
 
 PARTS = {
     "monitor cost": monitor_cost_table,
+    "verbatim runs": verbatim_runs_table,
     "monitor calibration": monitor_calibration_table,
     "copy criteria": copy_criteria_tables,
 }

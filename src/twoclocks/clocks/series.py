@@ -38,6 +38,8 @@ class Look:
     gap: float | None = None  # loss on held-out minus loss on training samples
     gap_error: float | None = None  # None: not known
     copied_valid: int | None = None  # copies that are valid too; None: all copies are (exact copies of valid samples)
+    held_out_copied: int | None = None  # held-out pieces that count as copied, where chance is measured at each look
+    held_out_trials: int | None = None  # all held-out pieces that were tried
 
     @classmethod
     def from_row(cls, row: Row, columns: SeriesColumns) -> Look:

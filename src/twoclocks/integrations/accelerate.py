@@ -8,7 +8,7 @@ from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 from twoclocks.integrations.pytorch import MonitorHook as PlainHook
 from twoclocks.integrations.trackers import Tracker, tracker_around
-from twoclocks.integrations.watcher import Sampler, scalars_of
+from twoclocks.integrations.watcher import Sampler
 from twoclocks.monitor import Decision, Monitor
 
 telemetry_off()
@@ -44,7 +44,7 @@ class MonitorHook(PlainHook):
         model = self.accelerator.unwrap_model(self.model)
         decision = self.watcher.step(step, model, last=last, also=self._trackers())
         if decision is not None:
-            self.accelerator.log(scalars_of(decision), step=step)
+            self.accelerator.log(self.watcher.scalars(decision), step=step)
             if decision.stop:
                 self.accelerator.set_trigger()
         return decision

@@ -8,7 +8,7 @@ from typing import Any
 from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 from twoclocks.integrations.trackers import Tracker, tracker_around
-from twoclocks.integrations.watcher import Sampler, Watcher, scalars_of
+from twoclocks.integrations.watcher import Sampler, Watcher
 from twoclocks.monitor import Decision, Monitor
 
 telemetry_off()
@@ -57,7 +57,7 @@ class MonitorCallback(Callback):
         )
         if decision is not None:
             for logger in trainer.loggers:  # they write on rank 0 only
-                logger.log_metrics(scalars_of(decision), step=step)
+                logger.log_metrics(self.watcher.scalars(decision), step=step)
             trainer.should_stop = trainer.should_stop or decision.stop  # the same decision on every rank
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from twoclocks.core.telemetry import telemetry_off
 from twoclocks.integrations.extras import missing_extra
 from twoclocks.integrations.trackers import Tracker, tracker_around
-from twoclocks.integrations.watcher import Sampler, Watcher, scalars_of
+from twoclocks.integrations.watcher import NAME, Sampler, Watcher
 from twoclocks.monitor import Decision, Monitor
+from twoclocks.monitor.extraction import Generate
 
 telemetry_off()
 try:
@@ -24,14 +27,15 @@ class MonitorCallback(TrainerCallback):
     ``Trainer(callbacks=[…])`` it works too, but cannot reach the Trainer's trackers: then scalars are only in the
     log history. The other arguments are those of ``twoclocks.integrations.watcher.Watcher``.
 
-    Its state is in ``trainer_state.json``, under ``stateful_callbacks`` and ``key``. It is not an ``ExportableState``:
-    the Trainer restores those by a constructor call with stored arguments, and a model's samples cannot be stored so.
+    Its state is in ``trainer_state.json``, under ``stateful_callbacks`` and ``key``; scalars are logged as ``key/…``.
+    Two monitors of one Trainer need two keys, such as "twoclocks/runs". It is not an ``ExportableState``: the Trainer
+    restores those by a constructor call with stored arguments, and a model's samples cannot be stored so.
     """
 
     def __init__(
-        self, monitor: Monitor, sampler: Sampler, every: int = 500, *, key: str = "twoclocks", **options: Any
+        self, monitor: Monitor, sampler: Sampler, every: int = 500, *, key: str = NAME, **options: Any
     ) -> None:
-        self.watcher = Watcher(monitor, sampler, every, **options)
+        self.watcher = Watcher(monitor, sampler, every, name=key, **options)
         self.key = key
         self.trainer: Trainer | None = None
 
@@ -64,7 +68,7 @@ class MonitorCallback(TrainerCallback):
         decision = self.watcher.step(state.global_step, model, last=last, also=self._trackers(state))
         if decision is not None:
             state.stateful_callbacks[self.key] = self.watcher.state_dict()
-            self._log(state, scalars_of(decision))
+            self._log(state, self.watcher.scalars(decision))
             control.should_training_stop = control.should_training_stop or decision.stop
         return control
 
@@ -80,6 +84,24 @@ class MonitorCallback(TrainerCallback):
             return []
         found = [tracker_around(*known) for known in map(_tracker_of, self.trainer.callback_handler.callbacks) if known]
         return [tracker for tracker in found if tracker is not None]
+
+
+def generator(model: Any, batch: int = 64, **options: Any) -> Generate:
+    """The function that ``tc.monitor.continue_pieces`` and ``measure_extraction`` need, by ``model.generate``.
+
+    It is greedy unless ``options``, which are those of ``generate``, say otherwise. Special tokens that would end a
+    text are not generated: a continuation has the length that is asked for.
+    """
+
+    def generate(prefixes: Any, length: int) -> torch.Tensor:
+        how = {"do_sample": False, "min_new_tokens": length, "max_new_tokens": length, **options}
+        found = []
+        for part in torch.as_tensor(prefixes).to(model.device).split(batch):
+            whole = model.generate(part, attention_mask=torch.ones_like(part), **how)
+            found.append(whole[:, part.shape[1] :].cpu())
+        return torch.cat(found)
+
+    return generate
 
 
 def _tracker_of(callback: TrainerCallback) -> tuple[str, Any] | None:

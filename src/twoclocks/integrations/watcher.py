@@ -18,7 +18,7 @@ from twoclocks.monitor import Decision, Monitor
 Sampler = Callable[[Any], Any]  # model → samples (n, *shape), as an array or tensor
 Losses = Callable[[Any], tuple[Any, Any]]  # model → (training loss, held-out loss)
 log = logging.getLogger("twoclocks")
-PREFIX = "twoclocks/"  # of the names under which scalars are logged
+NAME = "twoclocks"  # under which scalars are logged
 
 
 class Watcher:
@@ -29,8 +29,9 @@ class Watcher:
     ``every``), at each later multiple of ``every``, and at the last step where the loop knows it. Noise depends on
     (``seed``, step) only. ``losses(model)`` returns the training and the held-out loss, for the gap between them.
     ``trackers`` are names or objects of ``twoclocks.integrations.trackers``; at looks with copies they also get
-    the gallery, unless ``gallery`` is False. In distributed training every rank calls ``step``; rank 0 samples and
-    observes, and all get its decision.
+    the gallery, unless ``gallery`` is False. Everything is logged as ``name/…``; two monitors of one loop need two
+    names, such as "twoclocks/runs". In distributed training every rank calls ``step``; rank 0 samples and observes, and
+    all get its decision.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Watcher:
         trackers: str | Tracker | Sequence[str | Tracker] = (),
         gallery: bool = True,
         seed: int = 0,
+        name: str = NAME,
     ) -> None:
         if not isinstance(every, int) or every < 1:
             raise SettingError("every", every, "use an integer of at least 1")
@@ -52,9 +54,12 @@ class Watcher:
             raise SettingError("first", first, "use an integer of at least 0")
         if not callable(sampler):
             raise UserError(f"sampler: {sampler!r} is not a function; give one that takes the model, returns samples")
+        if not isinstance(name, str) or not name:
+            raise SettingError("name", name, "use a text, such as 'extraction'")
         self.monitor, self.sampler, self.every = monitor, sampler, every
         self.first = every if first is None else first
         self.ema, self.losses, self.gallery, self.seed = ema, losses, gallery, seed
+        self.name = name
         self.trackers = trackers_of(trackers) if is_first_rank() else []
         self.decision: Decision | None = None  # the last one
         self.last_step: int | None = None  # at which it was asked
@@ -85,7 +90,7 @@ class Watcher:
             losses = self.losses(chosen) if self.losses is not None else (None, None)
         decision = self.monitor.observe(step, samples, *losses)
         for tracker in self.trackers:
-            tracker.log(scalars_of(decision), step)
+            tracker.log(self.scalars(decision), step)
         if self.gallery and decision.copy_rate > 0 and (targets := [*self.trackers, *also]):
             self._log_gallery(targets, step)
         return decision
@@ -96,7 +101,7 @@ class Watcher:
                 picture = Path(folder) / "copies.png"
                 self.monitor.gallery(picture)
                 for tracker in targets:
-                    tracker.image(f"{PREFIX}copies", picture, step)
+                    tracker.image(f"{self.name}/copies", picture, step)
         except Exception as error:  # a picture is never a reason to end training
             log.warning(f"gallery: it was not logged at step {step} ({type(error).__name__}: {error})")
 
@@ -110,7 +115,6 @@ class Watcher:
         self.last_look = self.monitor.last_step
         self.decision = None if self.last_look is None else self.monitor.decision()
 
-
-def scalars_of(decision: Decision) -> dict[str, float]:
-    """The decision as flat numbers with our prefix, for a tracker."""
-    return {f"{PREFIX}{name}": value for name, value in decision.as_dict().items()}
+    def scalars(self, decision: Decision) -> dict[str, float]:
+        """The decision as flat numbers under the watcher's name, for a tracker."""
+        return {f"{self.name}/{key}": value for key, value in decision.as_dict().items()}

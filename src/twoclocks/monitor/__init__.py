@@ -8,6 +8,7 @@ from twoclocks.monitor.criteria import (
     Distance,
     Embedding,
     Exact,
+    Extractable,
     Hamming,
     Matches,
     PerceptualHash,
@@ -15,7 +16,9 @@ from twoclocks.monitor.criteria import (
     Verbatim,
 )
 from twoclocks.monitor.decision import Copies, Decision
+from twoclocks.monitor.extraction import Extraction, continue_pieces, measure_extraction
 from twoclocks.monitor.monitor import Monitor
+from twoclocks.monitor.run_lengths import RunLengths
 from twoclocks.monitor.symmetries import SYMMETRIES
 
 __all__ = [
@@ -28,11 +31,16 @@ __all__ = [
     "Distance",
     "Embedding",
     "Exact",
+    "Extractable",
+    "Extraction",
     "Hamming",
     "Look",
     "Matches",
     "Monitor",
     "PerceptualHash",
     "Ratio",
+    "RunLengths",
     "Verbatim",
+    "continue_pieces",
+    "measure_extraction",
 ]

@@ -15,6 +15,7 @@ from twoclocks.monitor.criteria.base import Criterion
 from twoclocks.monitor.criteria.exact import equal_rows
 from twoclocks.monitor.decision import Copies
 from twoclocks.monitor.inputs import is_bfloat16
+from twoclocks.monitor.record import is_count
 from twoclocks.monitor.training_set import TrainingSet, flat, value_range
 
 MANY_LOOKS = 100  # for which the number of samples per look is checked
@@ -81,6 +82,16 @@ def check_enough(samples: int, policy: Policy, settings: ClockSettings, chance: 
     if samples < need:
         why = f"after {MANY_LOOKS} looks, policy {policy} could not be certain, whatever they are"
         log.warning(f"samples: {samples} per look are too few; {why}; give at least {need}")
+
+
+def check_guesses(look: Any, settings: ClockSettings) -> None:
+    """Raise UserError where so many held-out pieces count as copied that no rate is a threshold above them."""
+    hits, trials = (getattr(look, name, None) for name in ("held_out_copied", "held_out_trials"))
+    if hits is None or trials is None or not (is_count(hits) and is_count(trials) and hits <= trials):
+        return  # there is no control, or the record says what is wrong with it
+    if hits + settings.memory_threshold * trials >= trials:
+        found = f"{hits} of {trials} held-out pieces are continued verbatim, so that copies cannot be told from guesses"
+        raise UserError(f"samples: {found}; ask for more tokens, or give pieces that are harder to guess")
 
 
 def warn_of_one_row(copies: Copies, samples: int) -> bool:

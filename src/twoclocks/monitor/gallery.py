@@ -62,8 +62,8 @@ class Gallery:
         rows: Any = train.texts if train.kind == "texts" else train.values
         pairs = tuple(
             Pair(
-                sample=own(samples[i]),
-                original=nearest_form(train, own(rows[matches.rows[i]]), samples[i]),
+                sample=criterion.shown(own(samples[i])),
+                original=criterion.shown(nearest_form(train, own(rows[matches.rows[i]]), samples[i])),
                 index=int(i),
                 row=int(train.original[matches.rows[i]]),
                 distance=float(matches.distances[i]),
@@ -77,7 +77,7 @@ class Gallery:
             most = max(int(train.values.max()), int(np.max(samples)))
             symbols = 1 + most if least >= 0 else 0
         found = int(matches.copied.sum())
-        return cls(step, found, len(samples), criterion.name, pairs, symbols, bool(train.symmetries))
+        return cls(step, found, matches.trials, criterion.name, pairs, symbols, bool(train.symmetries))
 
     @property
     def sentence(self) -> str:

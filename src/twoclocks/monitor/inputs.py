@@ -65,6 +65,11 @@ def is_bfloat16(values: Any) -> bool:
     return "bfloat16" in str(getattr(first, "dtype", ""))
 
 
+def device_of(samples: Any) -> str:
+    """Device on which samples are: "cpu" for everything that is not a tensor."""
+    return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"
+
+
 def as_values(values: Any, name: str) -> Values:
     """Convert values to an array (n, *shape): floats keep their dtype, integers get the smallest that can hold them.
 

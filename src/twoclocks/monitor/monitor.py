@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,24 +19,25 @@ from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.core.text import show
 from twoclocks.monitor.checks import (
     check_enough,
+    check_guesses,
     check_precision,
     unseen,
     warn_of_few_held_out,
     warn_of_one_row,
     warn_of_scale,
 )
-from twoclocks.monitor.criteria import CRITERIA, Criterion, Exact, Matches, Ratio, Verbatim
+from twoclocks.monitor.criteria import Criterion, Exact, Matches, criterion_of
 from twoclocks.monitor.decision import Copies, Decision, Judgement
 from twoclocks.monitor.gallery import Gallery
-from twoclocks.monitor.inputs import as_array, as_path, called, gap_of
-from twoclocks.monitor.record import Record
+from twoclocks.monitor.inputs import as_array, as_path, called, device_of, gap_of
+from twoclocks.monitor.record import Record, latest_chance
+from twoclocks.monitor.run_lengths import RunLengths, run_lengths_of
 from twoclocks.monitor.state import MonitorState, read_state, write_state
 from twoclocks.monitor.symmetries import Symmetry, symmetry_name
 from twoclocks.monitor.training_set import TrainingSet
 
 EARLY = 3  # looks after which the scale of samples is no longer checked
 Validity = Callable[[Any], Any]  # samples -> one true or false value each
-MANY_SYMBOLS = 64  # integers with more different values are probably pixels or tokens: whole rows are rarely equal
 
 log = logging.getLogger("twoclocks")
 
@@ -80,6 +82,8 @@ class Monitor:
         kept = None if held_out is None else unseen(self.train, self.train.checked(held_out, "held_out"))
         self.criterion, kept = criterion_of(copies, self.train).calibrated(self.train, kept)
         self.criterion.check_kind(self.train)
+        if self.criterion.measures_chance:  # it is known at each look only, so the threshold cannot be absolute
+            self.settings = replace(self.settings, above_chance=True)
         self._match = self.criterion.matcher(self.train)
         self.chance = self._chance(kept)
         self.settings.memory_levels(self.chance)  # an impossible threshold is an error now, not during training
@@ -102,6 +106,8 @@ class Monitor:
     def _chance(self, held_out: Any | None) -> Chance | None:
         """Probability that a sample of the true distribution counts as a copy; None if not known, then 0 is used."""
         confidence = self.settings.claimed_confidence
+        if self.criterion.measures_chance:
+            return None  # each look has its own
         if held_out is not None:
             copied = int(self._match(held_out).copied.sum())
             return Chance.estimated(copied, len(held_out), confidence, f"{len(held_out)} held-out samples")
@@ -120,7 +126,11 @@ class Monitor:
     @property
     def copy_chance(self) -> float | None:
         """Copy rate of a model that learned only the rule; None if not known."""
-        return None if self.chance is None else self.chance.rate
+        return None if self._latest_chance is None else self._latest_chance.rate
+
+    @property
+    def _latest_chance(self) -> Chance | None:
+        return latest_chance(self._record.looks, self.chance, self.settings.claimed_confidence)
 
     def observe(
         self,
@@ -146,9 +156,10 @@ class Monitor:
         matches = self._match(rows, device_of(given))
         copies = Copies.of(matches, self.train.original)
         if not self._one_row_is_warned:
-            self._one_row_is_warned = warn_of_one_row(copies, len(rows))
+            self._one_row_is_warned = warn_of_one_row(copies, matches.trials)
         valid, both = self._count_valid(given, matches)
-        self.record(Look(int(step), len(copies), len(rows), valid, gap, error, copied_valid=both))
+        control = matches.control if matches.control is not None else (None, None)
+        self.record(Look(int(step), len(copies), matches.trials, valid, gap, error, both, *control))
         self._gallery = Gallery.of(int(step), rows, matches, self.train, self.criterion)
         return self._judgement.decide(self.series(), copies)
 
@@ -163,7 +174,7 @@ class Monitor:
         if valid.dtype.kind not in "biuf" or not np.isin(valid, (0, 1)).all():
             wrong = next(value for value in valid.tolist() if value not in (0, 1) or valid.dtype.kind not in "biuf")
             raise UserError(f"valid: it returned {show(wrong)}; return true or false (or 1 or 0) for each sample")
-        valid = valid.astype(np.bool_)
+        valid = valid.astype(np.bool_) & (True if matches.counted is None else matches.counted)
         return int(valid.sum()), int((valid & matches.copied).sum())
 
     def observe_counts(self, look: Look) -> Decision:
@@ -175,7 +186,10 @@ class Monitor:
         """Record counts without deciding."""
         if not len(self._record):
             check_enough(look.trials, self.policy, self.settings, self.chance)
+        check_guesses(look, self.settings)
         self._record.add(look)
+        if len(self._record) == 1 and look.held_out_trials is not None and (chance := self._latest_chance) is not None:
+            warn_of_few_held_out(self.settings.memory_levels(chance), chance)
 
     @property
     def last_step(self) -> int | None:
@@ -184,7 +198,7 @@ class Monitor:
 
     @property
     def _judgement(self) -> Judgement:
-        return Judgement(self.policy, self.settings, self.chance)
+        return Judgement(self.policy, self.settings, self._latest_chance)
 
     def series(self) -> Series:
         """The counts of all looks."""
@@ -193,7 +207,7 @@ class Monitor:
     def clocks(self) -> Clocks:
         """The clocks so far."""
         self._check_observed("clocks")
-        return self.settings.read(self.series(), self.chance)
+        return self.settings.read(self.series(), self._latest_chance)
 
     def decision(self) -> Decision:
         """The current decision."""
@@ -203,6 +217,11 @@ class Monitor:
     def _check_observed(self, what: str) -> None:
         if not len(self._record):
             raise UserError(f"{what}: nothing was observed yet; call observe first")
+
+    def run_lengths(self, samples: Any, held_out: Any) -> RunLengths:
+        """Lengths of the token runs that samples share with the training set, beside those of held-out texts."""
+        checked = (self.train.checked(texts, name) for texts, name in ((samples, "samples"), (held_out, "held_out")))
+        return run_lengths_of(self._match, *checked)
 
     def gallery(self, path: Path | str | None = None) -> Any:
         """A figure of the last observation's copies beside their originals; also written to ``path``, if given."""
@@ -273,28 +292,3 @@ def validity_of(rule: Any | None, valid: Validity | None) -> Validity | None:
 def validity_name(rule: Any | None, valid: Validity) -> str:
     """Name by which a stored state knows the rule or the function again."""
     return type(rule).__qualname__ if rule is not None else getattr(valid, "__qualname__", type(valid).__qualname__)
-
-
-def criterion_of(copies: str | Criterion, train: TrainingSet) -> Criterion:
-    """A criterion by name, or the given one; "auto" chooses by the kind of the data."""
-    if isinstance(copies, Criterion):
-        return copies
-    if not isinstance(copies, str):
-        raise UserError(f"copies: {show(copies)} is neither a name nor a criterion; use 'auto', or one of tc.monitor")
-    if copies == "auto":
-        if train.kind == "texts":
-            return Verbatim()
-        if train.kind == "floats":
-            return Ratio(below=None)
-        if (symbols := len(np.unique(train.values))) > MANY_SYMBOLS:
-            fix = "for pixels give copies='ratio', for tokens copies='verbatim'"
-            log.warning(f"copies: equality of whole rows, of integers with {symbols} different values; {fix}")
-        return Exact()
-    if copies not in CRITERIA.names():
-        raise UnknownNameError("copies", copies, ["auto", *CRITERIA.names()])
-    return CRITERIA.get(copies)()
-
-
-def device_of(samples: Any) -> str:
-    """Device on which samples are: "cpu" for everything that is not a tensor."""
-    return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from twoclocks.clocks.looks import rate_bounds
 from twoclocks.clocks.onset import Onset
-from twoclocks.clocks.series import Series
+from twoclocks.clocks.series import Look, Series
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.core.arrays import Floats
 from twoclocks.core.pages import page_environment
@@ -32,6 +33,7 @@ class LookRow:
     interval: str
     valid: str
     gap: str
+    held_out: str
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class PageInfo:
             words += f", {state.distinct:,} of them different"
         if state.groups is not None and state.groups < state.distinct:
             words += f"; with near-duplicates counted once, {state.groups:,}"
-        chance = "not known (no held-out samples)" if state.chance is None else str(state.chance)
+        level = state.latest_chance
+        chance = "not known (no held-out samples)" if level is None else str(level)
         return f"{words}. Counted: {state.copies}. Chance level of a copy: {chance}."
 
     @property
@@ -84,6 +87,10 @@ class PageInfo:
     @property
     def has_gap(self) -> bool:
         return self.series.gaps is not None
+
+    @property
+    def has_control(self) -> bool:
+        return self.state.looks[-1].held_out_trials is not None
 
     @property
     def looks(self) -> list[LookRow]:
@@ -97,9 +104,21 @@ class PageInfo:
                     interval=f"{low:.3g}–{high:.3g}",
                     valid="" if look.valid is None else f"{look.valid / look.trials:.3g}",
                     gap="" if look.gap is None else f"{look.gap:.3g}",
+                    held_out=held_out_words(look),
                 )
             )
         return rows
+
+
+def held_out_words(look: Look) -> str:
+    """The held-out pieces of a look that count as copied; empty without any."""
+    return "" if look.held_out_trials is None else f"{look.held_out_copied} of {look.held_out_trials}"
+
+
+def held_out_rates(looks: Sequence[Look]) -> list[float]:
+    """The rate of held-out pieces that count as copied, at each look; empty without any."""
+    counts = [(look.held_out_copied, look.held_out_trials) for look in looks]
+    return [hits / trials for hits, trials in counts if hits is not None and trials is not None]
 
 
 def interval_words(onset: Onset) -> str:
@@ -114,9 +133,9 @@ def page_info(state: MonitorState, gallery: Gallery) -> PageInfo:
     series = Series.from_looks(state.looks, state.copies)
     if state.validity is None:  # counts may have been given without it being known what is valid
         series = replace(series, valid=None)
-    decision = Judgement(state.policy, state.settings, state.chance).decide(series)
+    decision = Judgement(state.policy, state.settings, state.latest_chance).decide(series)
     copied, trials = (np.asarray(values, dtype=np.float64) for values in (series.copied, series.trials))
-    confidence = (1 + state.settings.look_confidence(state.chance)) / 2
+    confidence = (1 + state.settings.look_confidence(state.latest_chance)) / 2
     lower, upper = rate_bounds(copied, trials, confidence)
     return PageInfo(state, series, decision, lower, upper, gallery)
 
@@ -143,7 +162,10 @@ def draw_page_curves(info: PageInfo) -> Any:
             place.plot(steps, valid, color=light("rule"), marker=".", label="valid")
         level = decision.level
         place.axhline(level, color=light("memory"), linestyle="--", linewidth=1, label=f"copy threshold {level:.3g}")
-        if decision.copy_chance is not None:
+        if info.has_control:
+            rates = held_out_rates(info.state.looks)
+            place.plot(steps, rates, color=light("muted"), linestyle=":", label="held-out pieces (chance)")
+        elif decision.copy_chance is not None:
             word = f"copies by chance {decision.copy_chance:.2g}"
             place.axhline(decision.copy_chance, color=light("muted"), linestyle=":", linewidth=1, label=word)
         if steps[0] > 0 and steps[-1] > 20 * steps[0]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from twoclocks.clocks.chance import SHARE, Chance
+from twoclocks.clocks.looks import rate_bounds
 from twoclocks.clocks.series import Look, Series
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import show
 
 MOST = 2**53  # floats hold all integers below it
+COUNTS = ("step", "copied", "trials", "valid", "copied_valid", "held_out_copied", "held_out_trials")
 
 
 class Record:
@@ -55,7 +59,8 @@ class Record:
             fix = "copied_valid counts samples that are both copied and valid"
             raise UserError(f"look: {show(look, 200)} is not allowed; {fix}")
         self.check_gap(look)
-        counted = {name: getattr(look, name) for name in ("step", "copied", "trials", "valid", "copied_valid")}
+        self.check_control(look)
+        counted = {name: getattr(look, name) for name in COUNTS}
         losses = {name: getattr(look, name) for name in ("gap", "gap_error")}
         plain = {name: None if value is None else int(value) for name, value in counted.items()}
         self.looks.append(Look(**plain, **{n: None if v is None else float(v) for n, v in losses.items()}))  # type: ignore[arg-type]
@@ -70,10 +75,34 @@ class Record:
         if self.looks and (look.gap is None) != (self.looks[-1].gap is None):
             raise UserError("look: losses must be given at every look or at none; the gap's clock needs all of them")
 
+    def check_control(self, look: Look) -> None:
+        """Raise UserError if counts of held-out pieces are no counts, or given at some looks only."""
+        hits, trials = look.held_out_copied, look.held_out_trials
+        if (hits is None) != (trials is None) or (
+            self.looks and (hits is None) != (self.looks[-1].held_out_copied is None)
+        ):
+            raise UserError("look: give both held_out_copied and held_out_trials at every look, or none of them at any")
+        if hits is not None and not (is_count(hits) and is_count(trials) and hits <= trials and trials > 0):  # type: ignore[operator]
+            fix = "held_out_copied must lie between 0 and held_out_trials, which is at least 1"
+            raise UserError(f"look: {show(look, 250)} is not allowed; {fix}")
+
     def series(self, copies: str) -> Series:
         """All looks as columns; ``copies`` is the definition of a copy."""
         found = Series.from_looks(self.looks, copies)
         return found if self.with_validity else replace(found, valid=None)
+
+
+def latest_chance(looks: Sequence[Look], fixed: Chance | None, confidence: float) -> Chance | None:
+    """The chance level at the last look: of the held-out pieces that were tried at it, or else the ``fixed`` one.
+
+    Its ends hold at all looks together; each errs with a ``SHARE`` of 1 − confidence at most, as those of a fixed one.
+    """
+    tried = [(look.held_out_copied, look.held_out_trials) for look in looks if look.held_out_trials is not None]
+    if not tried:
+        return fixed
+    hits, trials = np.asarray(tried, dtype=np.float64).T
+    low, high = (float(ends[-1]) for ends in rate_bounds(hits, trials, 1 - SHARE * (1 - confidence)))
+    return Chance(float(hits[-1] / trials[-1]), low, high, f"{trials[-1]:.0f} held-out pieces at the last look")
 
 
 def is_count(value: Any) -> bool:

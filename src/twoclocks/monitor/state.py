@@ -13,7 +13,7 @@ from twoclocks.clocks.settings import POLICIES, ClockSettings, Policy
 from twoclocks.core.config import build, to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import show
-from twoclocks.monitor.record import Record, is_count, is_finite
+from twoclocks.monitor.record import Record, is_count, is_finite, latest_chance
 from twoclocks.store.checksums import decode_document, encode_document
 from twoclocks.store.files import DOCUMENT, DiskError, read, write_atomic
 
@@ -30,12 +30,17 @@ class MonitorState:
     policy: Policy
     copies: str  # the definition of a copy
     validity: str | None  # name of the rule or of the function
-    chance: Chance | None
+    chance: Chance | None  # measured once, when the monitor was made
     rows: int  # of the training set as it was given
     distinct: int
     groups: int | None  # of near-duplicates, with every other row as its own group; None where they are not looked for
     symmetries: tuple[str, ...]  # names of the forms
     looks: tuple[Look, ...]
+
+    @property
+    def latest_chance(self) -> Chance | None:
+        """The chance level at the last look."""
+        return latest_chance(self.looks, self.chance, self.settings.claimed_confidence)
 
     def as_json(self) -> dict[str, Any]:
         about = {

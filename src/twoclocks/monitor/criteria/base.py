@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,13 @@ Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.int64]
 
 
+class Control(NamedTuple):
+    """Held-out pieces that a model was prompted with: how many it continued as if they were copied, and all of them."""
+
+    copied: int
+    trials: int
+
+
 @dataclass(frozen=True)
 class Matches:
     """For each sample: whether it is a copy, of which training row, and the distance that was compared."""
@@ -25,6 +32,13 @@ class Matches:
     copied: Flags  # (n,)
     rows: Indices  # (n,): index into ``TrainingSet.values``; −1 where no row was looked for
     distances: Floats  # (n,): smaller is more similar
+    counted: Flags | None = None  # (n,): samples that can be copies; None: all. Others belong to the control
+    control: Control | None = None  # where the chance level is measured at each look
+
+    @property
+    def trials(self) -> int:
+        """Number of samples that can be copies."""
+        return len(self.copied) if self.counted is None else int(self.counted.sum())
 
 
 class Matcher(Protocol):
@@ -60,6 +74,15 @@ class Criterion(ABC):
         By default nothing is calibrated, and all of them are left for the chance level.
         """
         return self, held_out
+
+    @property
+    def measures_chance(self) -> bool:
+        """Whether the samples of each look contain a control, so that each look has a chance level of its own."""
+        return False
+
+    def shown(self, row: Any) -> Any:
+        """A sample or training row as the gallery draws it: an array, or a text."""
+        return row
 
     def check_kind(self, train: TrainingSet) -> None:
         """Raise UserError if the criterion is not defined for this kind of data."""
