@@ -12,6 +12,7 @@ from twoclocks.evaluation.quality.metrics import ImageQuality
 from twoclocks.evaluation.quantization import Invalid, QuantizationDistance
 from twoclocks.evaluation.samples import Outcome, Reference, Samples
 from twoclocks.evaluation.settings import EvaluationSettings
+from twoclocks.evaluation.texts import TextDistance, VerbatimRun
 from twoclocks.evaluation.whole_samples import HoldoutMemorization, SampleAccuracy, SampleMemorization, ValidNew
 
 __all__ = [
@@ -39,7 +40,9 @@ __all__ = [
     "SampleAccuracy",
     "SampleMemorization",
     "Samples",
+    "TextDistance",
     "ValidNew",
+    "VerbatimRun",
     "controls_of",
     "metrics_of",
     "nearest_distance",
