@@ -27,7 +27,7 @@ from twoclocks.monitor.checks import (
 from twoclocks.monitor.criteria import CRITERIA, Criterion, Exact, Matches, Ratio, Verbatim
 from twoclocks.monitor.decision import Copies, Decision, Judgement
 from twoclocks.monitor.gallery import Gallery
-from twoclocks.monitor.inputs import as_array, as_path, called, gap_of
+from twoclocks.monitor.inputs import as_array, as_path, called, device_of, gap_of
 from twoclocks.monitor.record import Record
 from twoclocks.monitor.state import MonitorState, read_state, write_state
 from twoclocks.monitor.symmetries import Symmetry, symmetry_name
@@ -148,7 +148,8 @@ class Monitor:
         if not self._one_row_is_warned:
             self._one_row_is_warned = warn_of_one_row(copies, len(rows))
         valid, both = self._count_valid(given, matches)
-        self.record(Look(int(step), len(copies), len(rows), valid, gap, error, copied_valid=both))
+        similarity = float(np.mean(1 - matches.distances)) if self.criterion.is_cosine else None
+        self.record(Look(int(step), len(copies), len(rows), valid, gap, error, both, similarity))
         self._gallery = Gallery.of(int(step), rows, matches, self.train, self.criterion)
         return self._judgement.decide(self.series(), copies)
 
@@ -293,8 +294,3 @@ def criterion_of(copies: str | Criterion, train: TrainingSet) -> Criterion:
     if copies not in CRITERIA.names():
         raise UnknownNameError("copies", copies, ["auto", *CRITERIA.names()])
     return CRITERIA.get(copies)()
-
-
-def device_of(samples: Any) -> str:
-    """Device on which samples are: "cpu" for everything that is not a tensor."""
-    return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"

@@ -1,0 +1,219 @@
+"""Fine-tunes Stable Diffusion on captioned images, and stops when its generations begin to copy them.
+
+accelerate launch examples/stable_diffusion.py --model DIR --images FOLDER --descriptor sscd_disc_mixup.torchscript.pt
+python examples/stable_diffusion.py --smoke        (tiny sizes, images that it draws; under a minute on a CPU)
+
+FOLDER has metadata.jsonl with a file_name and a text per line. The same command again continues an interrupted run.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from diffusers import DDIMScheduler, DDPMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+from diffusers.utils import convert_state_dict_to_diffusers
+from peft import LoraConfig, get_peft_model_state_dict
+from PIL import Image, ImageOps
+
+import twoclocks as tc
+from twoclocks.core.seeds import torch_stream
+from twoclocks.integrations.accelerate import MonitorHook
+from twoclocks.integrations.denoising_loss import DenoisingLoss, denoising_loss
+from twoclocks.monitor.descriptors import load_descriptor
+
+STAND_IN = tc.monitor.Correlation(0.9)  # of pixels: finds copies that are exact but for brightness and contrast
+SMOKE = {"size": 16, "held_out": 100, "train": 4, "batch": 8, "rate": 2e-3, "warmup": 10, "steps": 600, "every": 40}
+SMOKE |= {"generations": 60, "guidance": 1.0, "sampling_steps": 10}
+
+
+def arguments() -> argparse.Namespace:
+    """The command line; the defaults are the settings of the paper (P2, App. C) where it states them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--model", type=Path, help="folder of a Stable Diffusion pipeline, as save_pretrained writes it")
+    add("--images", type=Path, help="folder of images with metadata.jsonl: file_name and text of each")
+    add("--out", type=Path, default=Path("stable_diffusion"), help="folder of checkpoints, page and gallery")
+    add("--descriptor", type=Path, help="TorchScript file of SSCD; loading it runs code that is in it")
+    add("--lora", type=int, metavar="RANK", help="train adapters of this rank in place of the whole U-Net")
+    add("--size", type=int, default=256, help="pixels per side, to which images are cut (default: %(default)s)")
+    add("--held-out", type=int, default=1_024, help="last images, not trained on (default: %(default)s)")
+    add("--train", type=int, help="first images, trained on (default: all that are not held out)")
+    add("--batch", type=int, default=16, help="images per step and process (default: %(default)s)")
+    add("--rate", type=float, default=5e-6, help="learning rate after the warm-up (default: %(default)s)")
+    add("--warmup", type=int, default=5_000, help="steps in which the rate rises (default: %(default)s)")
+    add("--steps", type=int, default=262_144, help="most steps (default: %(default)s)")
+    add("--every", type=int, default=8_192, help="steps between looks (default: %(default)s)")
+    add("--generations", type=int, default=200, help="per look, of training captions (default: %(default)s)")
+    add("--guidance", type=float, default=7.5, help="guidance scale of generations (default: %(default)s)")
+    add("--sampling-steps", type=int, default=50, help="per generation (default: %(default)s)")
+    add("--smoke", action="store_true", help="tiny sizes, with a pipeline and images that are made first")
+    if parser.parse_args().smoke:
+        parser.set_defaults(**SMOKE)
+    asked = parser.parse_args()
+    if asked.smoke:
+        make_tiny_inputs(asked)
+    for name in ("model", "images"):
+        if getattr(asked, name) is None:
+            parser.error(f"--{name}: give a folder, or --smoke for an example")
+    return asked
+
+
+def make_tiny_inputs(asked: argparse.Namespace) -> None:
+    """Draws images and writes a tiny pipeline, where none are given and none are left from an earlier start."""
+    from tiny_pipeline import draw_images, write_pipeline
+
+    asked.images, asked.model = asked.images or asked.out / "images", asked.model or asked.out / "model"
+    if not asked.images.exists():
+        draw_images(asked.images)
+    if not asked.model.exists():
+        write_pipeline(asked.model, torch.as_tensor(read_images(asked.images, asked.size)[0]) / 127.5 - 1)
+
+
+def read_images(folder: Path, size: int) -> tuple[np.ndarray, list[str]]:
+    """Images (n, 3, size, size) of integers from 0 to 255, and their captions."""
+    lines = (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line) for line in lines if line.strip()]
+    pixels = [ImageOps.fit(Image.open(folder / one["file_name"]).convert("RGB"), (size, size)) for one in entries]
+    return np.stack([np.asarray(one).transpose(2, 0, 1) for one in pixels]), [one["text"] for one in entries]
+
+
+@torch.no_grad()
+def encode(pipe: StableDiffusionPipeline, images: np.ndarray, captions: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Latents and embedded captions; they do not change, because autoencoder and text encoder are not trained."""
+    latents, texts = [], []
+    for begin in range(0, len(images), 16):
+        pixels = torch.as_tensor(images[begin : begin + 16], device=pipe.device) / 127.5 - 1
+        latents.append(pipe.vae.encode(pixels).latent_dist.mean.cpu() * pipe.vae.config.scaling_factor)
+        tokens = pipe.tokenizer(captions[begin : begin + 16], padding="max_length", truncation=True)
+        texts.append(pipe.text_encoder(torch.tensor(tokens.input_ids, device=pipe.device))[0].cpu())
+    return torch.cat(latents), torch.cat(texts)
+
+
+def generator(
+    pipe: StableDiffusionPipeline, captions: list[str], asked: argparse.Namespace
+) -> Callable[[UNet2DConditionModel], torch.Tensor]:
+    """A function that generates one image per caption, as integers like the training images."""
+
+    def generate(unet: UNet2DConditionModel) -> torch.Tensor:
+        pipe.unet, found = unet, []
+        how = {"guidance_scale": asked.guidance, "num_inference_steps": asked.sampling_steps, "output_type": "pt"}
+        for begin in range(0, len(captions), 16):
+            found.append(pipe(captions[begin : begin + 16], height=asked.size, width=asked.size, **how).images.cpu())
+        return (torch.cat(found) * 255).round().byte()
+
+    return generate
+
+
+def save_checkpoint(accelerator: Accelerator, folder: Path, step: int) -> None:
+    """Writes everything that the next start needs; if this is interrupted, the checkpoint before it is still there."""
+    unfinished, older = folder / "unfinished", list(folder.glob("step-*"))
+    if accelerator.is_main_process:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    accelerator.wait_for_everyone()
+    accelerator.save_state(str(unfinished))
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        unfinished.rename(folder / f"step-{step}")
+        for path in older:
+            shutil.rmtree(path)
+
+
+def load_checkpoint(accelerator: Accelerator, folder: Path) -> int:
+    """Continues from the last checkpoint; returns its step, or 0 if there is none."""
+    step = max((int(path.name.removeprefix("step-")) for path in folder.glob("step-*")), default=0)
+    if step:
+        accelerator.load_state(str(folder / f"step-{step}"))
+        accelerator.print(f"continued from step {step}")
+    return step
+
+
+def save_weights(unet: UNet2DConditionModel, folder: Path, lora: int | None) -> None:
+    """Writes the U-Net, or its adapters, in the form that diffusers reads."""
+    if lora is None:
+        unet.save_pretrained(folder)
+    else:
+        layers = convert_state_dict_to_diffusers(get_peft_model_state_dict(unet))
+        StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=layers)
+
+
+def trained_part(unet: UNet2DConditionModel, lora: int | None) -> list[torch.nn.Parameter]:
+    """The parameters to train: all, or those of new adapters in the attention layers."""
+    if lora is not None:
+        unet.requires_grad_(False)
+        targets = ["to_q", "to_k", "to_v", "to_out.0"]
+        unet.add_adapter(LoraConfig(r=lora, lora_alpha=lora, init_lora_weights="gaussian", target_modules=targets))
+    return [parameter for parameter in unet.parameters() if parameter.requires_grad]
+
+
+def main() -> None:
+    asked = arguments()
+    torch.manual_seed(0)
+    accelerator = Accelerator()
+    pipe = StableDiffusionPipeline.from_pretrained(asked.model, safety_checker=None).to(accelerator.device)
+    pipe.set_progress_bar_config(disable=True)
+    pipe.vae.requires_grad_(False)
+    pipe.text_encoder.requires_grad_(False)
+    noise, pipe.scheduler = (kind.from_config(pipe.scheduler.config) for kind in (DDPMScheduler, DDIMScheduler))
+
+    images, captions = read_images(asked.images, asked.size)
+    rest = len(images) - asked.held_out
+    n = rest if asked.train is None else min(asked.train, rest)
+    if n < 1:
+        sys.exit(f"--held-out: {asked.held_out} of {len(images)} images leave none to train on; give fewer")
+    latents, texts = encode(pipe, images, captions)
+    m = min(n, asked.held_out)  # as many training images for the loss
+    losses = DenoisingLoss(noise, (latents[:m], texts[:m]), (latents[rest:], texts[rest:]))
+
+    criterion: tc.monitor.Criterion = STAND_IN
+    if asked.descriptor is not None:
+        descriptor = load_descriptor(asked.descriptor, device=str(accelerator.device))
+        criterion = tc.monitor.Embedding(descriptor, 0.5, name=descriptor.name)
+    monitor = tc.Monitor(images[:n], held_out=images[rest:], copies=criterion)
+    stand_in = " (a stand-in: give --descriptor to compare with the paper)" if asked.descriptor is None else ""
+    accelerator.print(f"{n} training images, {asked.held_out} held out; counted: {criterion.name}{stand_in}")
+
+    pipe.unet.train()
+    parameters = trained_part(pipe.unet, asked.lora)
+    unet, optimizer = accelerator.prepare(pipe.unet, torch.optim.AdamW(parameters, asked.rate))
+    generate = generator(pipe, [captions[i % n] for i in range(asked.generations)], asked)
+    watched = {"accelerator": accelerator, "model": unet, "losses": losses}
+    hook = MonitorHook(monitor, generate, asked.every, **watched)
+    step = load_checkpoint(accelerator, asked.out)
+
+    while step < asked.steps and not hook.stop:
+        step += 1  # batch and noise depend on the step only, so a continued run is the same run
+        stream = torch_stream(0, f"batch of process {accelerator.process_index}", step)
+        rows = torch.randint(n, (asked.batch,), generator=stream)
+        times = torch.randint(noise.config.num_train_timesteps, (asked.batch,), generator=stream)
+        added = torch.randn(latents[rows].shape, generator=stream)
+        batch = (one.to(accelerator.device) for one in (latents[rows], added, times, texts[rows]))
+        loss = denoising_loss(unet, noise, *batch).mean()
+        for group in optimizer.param_groups:
+            group["lr"] = asked.rate * min(1.0, step / asked.warmup)
+        optimizer.zero_grad()
+        accelerator.backward(loss)
+        accelerator.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        if (decision := hook.step(step, last=step == asked.steps)) is None:
+            continue
+        if accelerator.is_main_process:
+            known = decision.as_dict()
+            print(f"step {step}: loss {losses.last[0]:.4f}, held out {losses.last[1]:.4f}; ", end="")
+            print(f"similarity {known['similarity']:.3f}, copies {decision.copy_rate:.3f}; {decision.phase}")
+            monitor.gallery(asked.out / "copies.png")
+            monitor.report(asked.out / "page.html")
+            if decision.phase == "learning":
+                save_weights(accelerator.unwrap_model(unet), asked.out / "before_copying", asked.lora)
+        save_checkpoint(accelerator, asked.out, step)
+    accelerator.print(f"stop: {hook.stop} at step {step}; {hook.decision.reason}")
+    accelerator.print(f"loss gap: {hook.decision.clocks.gap}")
+
+
+if __name__ == "__main__":
+    main()
