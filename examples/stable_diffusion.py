@@ -10,7 +10,6 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +21,13 @@ from peft import LoraConfig, get_peft_model_state_dict
 from PIL import Image, ImageOps
 
 import twoclocks as tc
-from twoclocks.core.seeds import torch_stream
 from twoclocks.integrations.accelerate import MonitorHook
 from twoclocks.integrations.denoising_loss import DenoisingLoss, denoising_loss
 from twoclocks.monitor.descriptors import load_descriptor
 
 STAND_IN = tc.monitor.Correlation(0.9)  # of pixels: finds copies that are exact but for brightness and contrast
-SMOKE = {"size": 16, "held_out": 100, "train": 4, "batch": 8, "rate": 2e-3, "warmup": 10, "steps": 600, "every": 40}
-SMOKE |= {"generations": 60, "guidance": 1.0, "sampling_steps": 10}
+SMOKE = {"size": 8, "held_out": 50, "train": 2, "batch": 8, "rate": 2e-3, "warmup": 10, "steps": 400, "every": 40}
+SMOKE |= {"generations": 48, "guidance": 1.0, "sampling_steps": 10}
 
 
 def arguments() -> argparse.Namespace:
@@ -56,31 +54,21 @@ def arguments() -> argparse.Namespace:
     if parser.parse_args().smoke:
         parser.set_defaults(**SMOKE)
     asked = parser.parse_args()
-    if asked.smoke:
-        make_tiny_inputs(asked)
-    for name in ("model", "images"):
-        if getattr(asked, name) is None:
-            parser.error(f"--{name}: give a folder, or --smoke for an example")
+    if asked.smoke and asked.model is asked.images is None:
+        from tiny_pipeline import write_inputs
+
+        asked.model, asked.images = write_inputs(asked.out)
+    if asked.model is None or asked.images is None:
+        parser.error("--model, --images: give both folders, or --smoke for an example")
     return asked
-
-
-def make_tiny_inputs(asked: argparse.Namespace) -> None:
-    """Draws images and writes a tiny pipeline, where none are given and none are left from an earlier start."""
-    from tiny_pipeline import draw_images, write_pipeline
-
-    asked.images, asked.model = asked.images or asked.out / "images", asked.model or asked.out / "model"
-    if not asked.images.exists():
-        draw_images(asked.images)
-    if not asked.model.exists():
-        write_pipeline(asked.model, torch.as_tensor(read_images(asked.images, asked.size)[0]) / 127.5 - 1)
 
 
 def read_images(folder: Path, size: int) -> tuple[np.ndarray, list[str]]:
     """Images (n, 3, size, size) of integers from 0 to 255, and their captions."""
-    lines = (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines()
-    entries = [json.loads(line) for line in lines if line.strip()]
-    pixels = [ImageOps.fit(Image.open(folder / one["file_name"]).convert("RGB"), (size, size)) for one in entries]
-    return np.stack([np.asarray(one).transpose(2, 0, 1) for one in pixels]), [one["text"] for one in entries]
+    entries = [json.loads(line) for line in (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines()]
+    images = (Image.open(folder / one["file_name"]).convert("RGB") for one in entries)
+    pixels = [np.asarray(ImageOps.fit(image, (size, size))).transpose(2, 0, 1) for image in images]
+    return np.stack(pixels), [one["text"] for one in entries]
 
 
 @torch.no_grad()
@@ -95,19 +83,15 @@ def encode(pipe: StableDiffusionPipeline, images: np.ndarray, captions: list[str
     return torch.cat(latents), torch.cat(texts)
 
 
-def generator(
-    pipe: StableDiffusionPipeline, captions: list[str], asked: argparse.Namespace
-) -> Callable[[UNet2DConditionModel], torch.Tensor]:
-    """A function that generates one image per caption, as integers like the training images."""
-
-    def generate(unet: UNet2DConditionModel) -> torch.Tensor:
-        pipe.unet, found = unet, []
-        how = {"guidance_scale": asked.guidance, "num_inference_steps": asked.sampling_steps, "output_type": "pt"}
-        for begin in range(0, len(captions), 16):
-            found.append(pipe(captions[begin : begin + 16], height=asked.size, width=asked.size, **how).images.cpu())
-        return (torch.cat(found) * 255).round().byte()
-
-    return generate
+def generate(
+    pipe: StableDiffusionPipeline, unet: UNet2DConditionModel, captions: list[str], asked: argparse.Namespace
+) -> torch.Tensor:
+    """One image per caption, as integers like the training images."""
+    pipe.unet, found = unet, []
+    how = {"guidance_scale": asked.guidance, "num_inference_steps": asked.sampling_steps, "output_type": "pt"}
+    for begin in range(0, len(captions), 16):
+        found.append(pipe(captions[begin : begin + 16], height=asked.size, width=asked.size, **how).images.cpu())
+    return (torch.cat(found) * 255).round().byte()
 
 
 def save_checkpoint(accelerator: Accelerator, folder: Path, step: int) -> None:
@@ -155,10 +139,12 @@ def main() -> None:
     asked = arguments()
     torch.manual_seed(0)
     accelerator = Accelerator()
+    criterion, note = STAND_IN, " (a stand-in: give --descriptor to compare with the paper)"
+    if asked.descriptor is not None:
+        descriptor = load_descriptor(asked.descriptor, device=str(accelerator.device))
+        criterion, note = tc.monitor.Embedding(descriptor, 0.5, name=descriptor.name), ""
     pipe = StableDiffusionPipeline.from_pretrained(asked.model, safety_checker=None).to(accelerator.device)
     pipe.set_progress_bar_config(disable=True)
-    pipe.vae.requires_grad_(False)
-    pipe.text_encoder.requires_grad_(False)
     noise, pipe.scheduler = (kind.from_config(pipe.scheduler.config) for kind in (DDPMScheduler, DDIMScheduler))
 
     images, captions = read_images(asked.images, asked.size)
@@ -167,35 +153,28 @@ def main() -> None:
     if n < 1:
         sys.exit(f"--held-out: {asked.held_out} of {len(images)} images leave none to train on; give fewer")
     latents, texts = encode(pipe, images, captions)
-    m = min(n, asked.held_out)  # as many training images for the loss
-    losses = DenoisingLoss(noise, (latents[:m], texts[:m]), (latents[rest:], texts[rest:]))
-
-    criterion: tc.monitor.Criterion = STAND_IN
-    if asked.descriptor is not None:
-        descriptor = load_descriptor(asked.descriptor, device=str(accelerator.device))
-        criterion = tc.monitor.Embedding(descriptor, 0.5, name=descriptor.name)
+    few = min(n, asked.held_out)  # training images for the loss: as many as are held out
+    losses = DenoisingLoss(noise, (latents[:few], texts[:few]), (latents[rest:], texts[rest:]))
     monitor = tc.Monitor(images[:n], held_out=images[rest:], copies=criterion)
-    stand_in = " (a stand-in: give --descriptor to compare with the paper)" if asked.descriptor is None else ""
-    accelerator.print(f"{n} training images, {asked.held_out} held out; counted: {criterion.name}{stand_in}")
+    accelerator.print(f"{n} training images, {asked.held_out} held out; counted: {criterion.name}{note}")
 
     pipe.unet.train()
     parameters = trained_part(pipe.unet, asked.lora)
     unet, optimizer = accelerator.prepare(pipe.unet, torch.optim.AdamW(parameters, asked.rate))
-    generate = generator(pipe, [captions[i % n] for i in range(asked.generations)], asked)
-    watched = {"accelerator": accelerator, "model": unet, "losses": losses}
-    hook = MonitorHook(monitor, generate, asked.every, **watched)
+    prompts = [captions[i % n] for i in range(asked.generations)]
+    how = {"every": asked.every, "accelerator": accelerator, "model": unet, "losses": losses}
+    hook = MonitorHook(monitor, lambda model: generate(pipe, model, prompts, asked), **how)
     step = load_checkpoint(accelerator, asked.out)
 
     while step < asked.steps and not hook.stop:
         step += 1  # batch and noise depend on the step only, so a continued run is the same run
-        stream = torch_stream(0, f"batch of process {accelerator.process_index}", step)
+        stream = torch.Generator().manual_seed(step * accelerator.num_processes + accelerator.process_index)
         rows = torch.randint(n, (asked.batch,), generator=stream)
         times = torch.randint(noise.config.num_train_timesteps, (asked.batch,), generator=stream)
         added = torch.randn(latents[rows].shape, generator=stream)
         batch = (one.to(accelerator.device) for one in (latents[rows], added, times, texts[rows]))
         loss = denoising_loss(unet, noise, *batch).mean()
-        for group in optimizer.param_groups:
-            group["lr"] = asked.rate * min(1.0, step / asked.warmup)
+        optimizer.param_groups[0]["lr"] = asked.rate * min(1.0, step / asked.warmup)
         optimizer.zero_grad()
         accelerator.backward(loss)
         accelerator.clip_grad_norm_(parameters, 1.0)
@@ -203,9 +182,8 @@ def main() -> None:
         if (decision := hook.step(step, last=step == asked.steps)) is None:
             continue
         if accelerator.is_main_process:
-            known = decision.as_dict()
             print(f"step {step}: loss {losses.last[0]:.4f}, held out {losses.last[1]:.4f}; ", end="")
-            print(f"similarity {known['similarity']:.3f}, copies {decision.copy_rate:.3f}; {decision.phase}")
+            print(f"similarity {decision.similarity:.3f}, copies {decision.copy_rate:.3f}; {decision.phase}")
             monitor.gallery(asked.out / "copies.png")
             monitor.report(asked.out / "page.html")
             if decision.phase == "learning":
@@ -216,4 +194,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except tc.UserError as error:
+        sys.exit(str(error))
