@@ -25,9 +25,16 @@ from twoclocks.integrations.accelerate import MonitorHook
 from twoclocks.integrations.denoising_loss import DenoisingLoss, denoising_loss
 from twoclocks.monitor.descriptors import load_descriptor
 
-STAND_IN = tc.monitor.Correlation(0.9)  # of pixels: finds copies that are exact but for brightness and contrast
 SMOKE = {"size": 8, "held_out": 50, "train": 2, "batch": 8, "rate": 2e-3, "warmup": 10, "steps": 400, "every": 40}
 SMOKE |= {"generations": 48, "guidance": 1.0, "sampling_steps": 10}
+
+
+class StandIn(tc.monitor.Correlation):
+    """Correlation of pixels, where no descriptor is given: it misses copies that are shifted, cut or redrawn."""
+
+    @property
+    def name(self) -> str:
+        return f"{super().name} (of pixels, a stand-in for SSCD)"
 
 
 def arguments() -> argparse.Namespace:
@@ -137,12 +144,13 @@ def trained_part(unet: UNet2DConditionModel, lora: int | None) -> list[torch.nn.
 
 def main() -> None:
     asked = arguments()
+    asked.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     accelerator = Accelerator()
-    criterion, note = STAND_IN, " (a stand-in: give --descriptor to compare with the paper)"
+    criterion = StandIn(0.9)
     if asked.descriptor is not None:
         descriptor = load_descriptor(asked.descriptor, device=str(accelerator.device))
-        criterion, note = tc.monitor.Embedding(descriptor, 0.5, name=descriptor.name), ""
+        criterion = tc.monitor.Embedding(descriptor, 0.5, name=descriptor.name)
     pipe = StableDiffusionPipeline.from_pretrained(asked.model, safety_checker=None).to(accelerator.device)
     pipe.set_progress_bar_config(disable=True)
     noise, pipe.scheduler = (kind.from_config(pipe.scheduler.config) for kind in (DDPMScheduler, DDIMScheduler))
@@ -156,7 +164,7 @@ def main() -> None:
     few = min(n, asked.held_out)  # training images for the loss: as many as are held out
     losses = DenoisingLoss(noise, (latents[:few], texts[:few]), (latents[rest:], texts[rest:]))
     monitor = tc.Monitor(images[:n], held_out=images[rest:], copies=criterion)
-    accelerator.print(f"{n} training images, {asked.held_out} held out; counted: {criterion.name}{note}")
+    accelerator.print(f"{n} training images, {asked.held_out} held out; counted: {criterion.name}")
 
     pipe.unet.train()
     parameters = trained_part(pipe.unet, asked.lora)
