@@ -67,6 +67,7 @@ def counted() -> dict[str, Any]:
         unet, vae, text = build_unet(), build_autoencoder(), build_text_encoder()
         full = operations(lambda: denoise(unet).sum().backward())
         parameters = sum(p.numel() for p in unet.parameters())
+        frozen = sum(p.numel() for network in (vae, text) for p in network.parameters())
         with torch.no_grad():
             found = {
                 "U-Net, forward": operations(lambda: denoise(unet)),
@@ -80,7 +81,7 @@ def counted() -> dict[str, Any]:
         adapters = sum(p.numel() for p in unet.parameters() if p.requires_grad)
     return {
         "operations": found | {"U-Net, full training": full, "U-Net, LoRA training": lora},
-        "parameters": {"U-Net": parameters, f"LoRA of rank {RANK}": adapters},
+        "parameters": {"U-Net": parameters, f"LoRA of rank {RANK}": adapters, "never trained": frozen},
     }
 
 
@@ -94,7 +95,7 @@ def costs(found: dict[str, Any]) -> dict[str, Any]:
         "losses of all looks": losses,
         "generations of all looks": looks * GENERATIONS * generations,
     }
-    parameters, adapters = found["parameters"].values()
+    parameters, adapters, frozen = found["parameters"].values()
     rows = []
     for name, per_image, weights, trained in (
         ("full U-Net", each["U-Net, full training"], parameters, parameters),
@@ -107,7 +108,7 @@ def costs(found: dict[str, Any]) -> dict[str, Any]:
                 "operations": parts,
                 "hours": {gpu: sum(parts.values()) / (peak * UTILISATION) / 3600 for gpu, peak in GPUS.items()},
                 # float32: weights, and of the trained ones also gradients and Adam's two moments
-                "bytes of weights, gradients and moments": 4 * (weights + 3 * trained),
+                "bytes of weights, gradients and moments": 4 * (weights + frozen + 3 * trained),
                 "bytes of a checkpoint": 4 * (weights + 2 * trained),
             }
         )
