@@ -134,9 +134,8 @@ def save_weights(unet: UNet2DConditionModel, folder: Path, lora: int | None) -> 
 
 
 def trained_part(unet: UNet2DConditionModel, lora: int | None) -> list[torch.nn.Parameter]:
-    """The parameters to train: all, or those of new adapters in the attention layers."""
+    """The parameters to train: all, or those of new adapters in the attention layers, which freeze the others."""
     if lora is not None:
-        unet.requires_grad_(False)
         targets = ["to_q", "to_k", "to_v", "to_out.0"]
         unet.add_adapter(LoraConfig(r=lora, lora_alpha=lora, init_lora_weights="gaussian", target_modules=targets))
     return [parameter for parameter in unet.parameters() if parameter.requires_grad]
