@@ -40,6 +40,7 @@ class Look:
     copied_valid: int | None = None  # copies that are valid too; None: all copies are (exact copies of valid samples)
     held_out_copied: int | None = None  # held-out pieces that count as copied, where chance is measured at each look
     held_out_trials: int | None = None  # all held-out pieces that were tried
+    similarity: float | None = None  # mean cosine of each sample with its nearest training row, where copies have one
 
     @classmethod
     def from_row(cls, row: Row, columns: SeriesColumns) -> Look:
@@ -69,6 +70,7 @@ class Series:
     copies: str = "copies"  # what was counted as one, in words
     copied_valid: Numbers | None = None  # copies that are valid too; None: all copies are
     quality: Quality | None = None  # of samples without a rule
+    similarity: Numbers | None = None  # mean cosine of a sample with its nearest training row
 
     @classmethod
     def from_looks(cls, looks: Sequence[Look], copies: str = "copies") -> Series:
@@ -77,6 +79,7 @@ class Series:
         gaps = [look.gap for look in looks if look.gap is not None]
         both = [look.copied_valid for look in looks if look.copied_valid is not None]
         errors = [look.gap_error for look in looks if look.gap_error is not None]
+        similarity = [look.similarity for look in looks if look.similarity is not None]
         some = len(looks) > 0
         return cls(
             steps=[look.step for look in looks],
@@ -87,6 +90,7 @@ class Series:
             gap_errors=errors if some and len(errors) == len(looks) else None,
             copies=copies,
             copied_valid=both if some and len(both) == len(looks) else None,
+            similarity=similarity if some and len(similarity) == len(looks) else None,
         )
 
     def copies_among_valid(self) -> tuple[Floats, Floats, Floats]:

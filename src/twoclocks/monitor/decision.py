@@ -70,13 +70,24 @@ class Decision:
             return None
         return forecast_run(series.steps, series.copied, series.trials, self.level, chance)
 
+    @property
+    def loss_gap(self) -> float | None:
+        """Held-out minus training loss at this look; None where losses were not given."""
+        return None if self.series.gaps is None else float(np.asarray(self.series.gaps)[-1])
+
+    @property
+    def similarity(self) -> float | None:
+        """Mean cosine of each sample with its nearest training row; None where the criterion compares no cosines."""
+        return None if self.series.similarity is None else float(np.asarray(self.series.similarity)[-1])
+
     def as_dict(self) -> dict[str, float]:
         """The decision as numbers with plain names, for a logger; what is not known is left out.
 
-        ``phase`` is 0 (learning), 1 (rule learned), 2 (copying suspected) or 3 (copying); ``tau_rule`` and ``tau_mem``
-        are the steps by which each clock was seen.
+        ``phase`` is 0 (learning), 1 (rule learned), 2 (copying suspected) or 3 (copying); ``tau_rule``, ``tau_mem`` and
+        ``tau_gap`` are the steps by which each clock was seen.
         """
         low, high = self.copy_rate_ci
+        gap = self.clocks.gap
         known = {
             "step": self.step,
             "stop": self.stop,
@@ -86,8 +97,11 @@ class Decision:
             "copy_rate_high": high,
             "copy_chance": self.copy_chance,
             "valid_rate": self.valid_rate,
+            "similarity": self.similarity,
+            "loss_gap": self.loss_gap,
             "tau_rule": self.clocks.rule.upper if self.clocks.rule.seen else None,
             "tau_mem": self.clocks.memory.upper if self.clocks.memory.seen else None,
+            "tau_gap": gap.upper if gap is not None and gap.seen else None,
             "copying_suspected_since": self.clocks.suspected,
         }
         return {name: float(value) for name, value in known.items() if value is not None}

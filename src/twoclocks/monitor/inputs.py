@@ -59,15 +59,15 @@ def array_of(tensor: Any, name: str) -> Any:
 NUMPY_FLOATS = ("float16", "float32", "float64")
 
 
+def device_of(samples: Any) -> str:
+    """Device on which samples are: "cpu" for everything that is not a tensor."""
+    return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"
+
+
 def is_bfloat16(values: Any) -> bool:
     """Whether values are a tensor of bfloat16, or a list of such."""
     first = values[0] if type(values) in (list, tuple) and len(values) else values
     return "bfloat16" in str(getattr(first, "dtype", ""))
-
-
-def device_of(samples: Any) -> str:
-    """Device on which samples are: "cpu" for everything that is not a tensor."""
-    return str(getattr(samples, "device", "cpu")) if hasattr(samples, "detach") else "cpu"
 
 
 def as_values(values: Any, name: str) -> Values:

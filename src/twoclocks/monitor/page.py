@@ -34,6 +34,7 @@ class LookRow:
     valid: str
     gap: str
     held_out: str
+    similarity: str
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class PageInfo:
             found = f"Copying is suspected since step {clocks.suspected:,.0f}, but not confirmed."
         else:
             found = f"No copying was seen up to step {self.decision.step:,}."
+        if clocks.gap is not None:
+            opened = f"has opened {interval_words(clocks.gap)}" if clocks.gap.seen else "has not opened"
+            found += f" The gap between held-out and training loss {opened} (τ_gap)."
         if self.state.validity is None:
             return found
         learned = f"was learned {interval_words(clocks.rule)} (τ_rule)" if clocks.rule.seen else "is not learned yet"
@@ -93,6 +97,17 @@ class PageInfo:
         return self.state.looks[-1].held_out_trials is not None
 
     @property
+    def has_similarity(self) -> bool:
+        return self.series.similarity is not None
+
+    @property
+    def columns_note(self) -> str:
+        """What the columns mean that not every monitor has; empty if there are none."""
+        similarity = "Similarity: mean cosine of the samples, each with its most similar training row."
+        gap = "Loss gap: held-out minus training loss."
+        return " ".join(([similarity] if self.has_similarity else []) + ([gap] if self.has_gap else []))
+
+    @property
     def looks(self) -> list[LookRow]:
         rows = []
         for look, low, high in zip(self.state.looks, self.lower, self.upper, strict=True):
@@ -105,6 +120,7 @@ class PageInfo:
                     valid="" if look.valid is None else f"{look.valid / look.trials:.3g}",
                     gap="" if look.gap is None else f"{look.gap:.3g}",
                     held_out=held_out_words(look),
+                    similarity="" if look.similarity is None else f"{look.similarity:.3g}",
                 )
             )
         return rows

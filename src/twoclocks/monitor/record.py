@@ -58,16 +58,16 @@ class Record:
         if look.copied_valid is not None and look.copied_valid > min(look.copied, look.valid or 0):
             fix = "copied_valid counts samples that are both copied and valid"
             raise UserError(f"look: {show(look, 200)} is not allowed; {fix}")
-        self.check_gap(look)
+        self.check_measured(look)
         self.check_control(look)
         counted = {name: getattr(look, name) for name in COUNTS}
-        losses = {name: getattr(look, name) for name in ("gap", "gap_error")}
+        measured = {name: getattr(look, name) for name in ("gap", "gap_error", "similarity")}
         plain = {name: None if value is None else int(value) for name, value in counted.items()}
-        self.looks.append(Look(**plain, **{n: None if v is None else float(v) for n, v in losses.items()}))  # type: ignore[arg-type]
+        self.looks.append(Look(**plain, **{n: None if v is None else float(v) for n, v in measured.items()}))  # type: ignore[arg-type]
 
-    def check_gap(self, look: Look) -> None:
-        """Raise UserError if the gap is not a finite number, or given at some looks only."""
-        for name, value in (("gap", look.gap), ("gap_error", look.gap_error)):
+    def check_measured(self, look: Look) -> None:
+        """Raise UserError if a loss or a similarity is not a finite number, or losses are given at some looks only."""
+        for name, value in (("gap", look.gap), ("gap_error", look.gap_error), ("similarity", look.similarity)):
             if value is not None and not is_finite(value):
                 raise UserError(f"look: {name} = {show(value)} is not finite, or no number; leave it out")
         if look.gap_error is not None and look.gap_error < 0:

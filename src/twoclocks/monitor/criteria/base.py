@@ -55,6 +55,7 @@ class Criterion(ABC):
     about: ClassVar[str]  # one sentence for tables: when is a sample a copy?
     data: ClassVar[str]  # for which data it is meant
     uses_groups: ClassVar[bool] = False  # whether near-duplicates in the training set change the result
+    is_cosine: ClassVar[bool] = False  # whether a distance is 1 − cosine, so that 1 − distance is a similarity
 
     @property
     @abstractmethod

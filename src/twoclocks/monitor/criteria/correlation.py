@@ -29,6 +29,7 @@ class Correlation(Criterion):
 
     above: float = 0.98
     about: ClassVar[str] = "the correlation of its entries with a training row is above `above` (default 0.98)"
+    is_cosine: ClassVar[bool] = True
     data: ClassVar[str] = "images whose brightness and contrast vary"
 
     @property

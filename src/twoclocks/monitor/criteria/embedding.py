@@ -35,6 +35,7 @@ class Embedding(Criterion):
     batch: int
     kinds: ClassVar[frozenset[Kind]] = frozenset({"integers", "floats", "texts"})
     about: ClassVar[str] = "the cosine of its embedding, by your own function, with that of a training row is above 0.5"
+    is_cosine: ClassVar[bool] = True
     data: ClassVar[str] = "photographs, audio, paraphrased text: whatever you have a network for"
 
     def __init__(
