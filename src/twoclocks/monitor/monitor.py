@@ -158,11 +158,9 @@ class Monitor:
         if not self._one_row_is_warned:
             self._one_row_is_warned = warn_of_one_row(copies, matches.trials)
         valid, both = self._count_valid(given, matches)
-        control = matches.control if matches.control is not None else (None, None)
+        guessed, tried = (None, None) if matches.control is None else matches.control
         similarity = float(np.mean(1 - matches.distances)) if self.criterion.is_cosine else None
-        self.record(
-            Look(int(step), len(copies), matches.trials, valid, gap, error, both, *control, similarity=similarity)
-        )
+        self.record(Look(int(step), len(copies), matches.trials, valid, gap, error, both, guessed, tried, similarity))
         self._gallery = Gallery.of(int(step), rows, matches, self.train, self.criterion)
         return self._judgement.decide(self.series(), copies)
 

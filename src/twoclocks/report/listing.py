@@ -168,7 +168,7 @@ def metric_rows() -> Rows:
         if not examples:
             continue
         rule = RULES.create(name, **examples[0])
-        train = training_set(rule, 512 if rule.is_image else 4096)
+        train = training_set(rule, 512 if rule.is_natural else 4096)
         held_out = natural_held_out(rule, train)
         omitted = omitted_contents(rule, 1, seed=0) if name == "parity" else None
         evaluator = Evaluator(rule, train, EvaluationSettings(), holdout_set(rule, train), omitted, held_out)
