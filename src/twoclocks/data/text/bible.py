@@ -6,12 +6,13 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.reading import read_file
-from twoclocks.data.text.pack import Event, TextSource
+from twoclocks.data.text.pack import TextSource
+from twoclocks.data.text.sources import source_of_texts
 
 INSTALL = "apt install bible-kjv bible-kjv-text"
 COMMAND = ("bible", "-f", "-p", "/usr/lib", "Ge1:1-Rev22:21")  # every verse on a line, after its reference
@@ -31,20 +32,9 @@ def kjv_source(source: Path | str | None, books: Sequence[str] = ()) -> TextSour
     for book in books:
         if book not in known:
             raise UnknownNameError("book", book, known)
-    chosen = [(book, number, text) for (book, number), text in chapters.items() if not books or book in books]
-
-    def events() -> Iterator[Event]:
-        for place, (_, _, text) in enumerate(chosen):
-            yield text
-            yield place
-
-    def name(place: int) -> str:
-        return f"{chosen[place][0]} {chosen[place][1]}"
-
-    size = sum(len(text) for _, _, text in chosen)
-    words = "King James Bible, one document per chapter (Debian's bible-kjv-text)"
+    chosen = {f"{book} {number}": text for (book, number), text in chapters.items() if not books or book in books}
     options = {"documents": "chapter", "books": " ".join(book for book in known if book in books) or None}
-    return TextSource(words, size, events, name, options)
+    return source_of_texts("King James Bible, one document per chapter (Debian's bible-kjv-text)", chosen, options)
 
 
 def _verses(source: Path | str | None) -> str:

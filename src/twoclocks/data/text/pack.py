@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -51,18 +52,12 @@ def pack_source(source: TextSource, out: Path | str, options: TextOptions, repor
     Equal documents are dropped unless they are to be kept: else a held-out document could be a training document.
     """
     encoder = make_encoder(source, options)
-    folder = Path(out).parent
-    try:  # beside the packed file, not in a temporary folder that may lie in memory
-        stream = tempfile.TemporaryFile(dir=folder)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no file can have this name"
-        raise UserError(f"{out}: cannot be written ({reason}); choose a file in a writable folder") from None
-    with stream:
+    with _scratch_file(out) as stream:
         try:
             documents = _encode_documents(source, encoder, stream, options, report)
             stream.flush()
         except OSError as error:
-            raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from None
+            raise UserError(f"{out}: cannot be written ({error.strerror}); choose a file on another disk") from None
         _check_documents(source, documents)
         tokens = np.memmap(stream, dtype=token_type(encoder.vocabulary.symbols), mode="r")
         counts = {"skipped": len(source.skipped), "duplicates": documents.dropped, "empty": documents.empty}
@@ -75,6 +70,18 @@ def pack_source(source: TextSource, out: Path | str, options: TextOptions, repor
         }
         write_packed_text(make_packed_text(tokens, np.array(documents.starts), encoder.vocabulary, origin), out)
     return read_packed_text(out)
+
+
+@contextmanager
+def _scratch_file(out: Path | str) -> Iterator[IO[bytes]]:
+    """A file without a name, which vanishes with this process; beside ``out``, since /tmp may lie in memory."""
+    try:
+        stream = tempfile.TemporaryFile(dir=Path(out).parent)  # noqa: SIM115 (closed below)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise UserError(f"{out}: cannot be written ({reason}); choose a file in a writable folder") from None
+    with stream:
+        yield stream
 
 
 def make_encoder(source: TextSource, options: TextOptions) -> Encoder:
