@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.reading import open_file
 from twoclocks.core.writing import replace_file
 
 Array = npt.NDArray[Any]
@@ -101,6 +102,16 @@ def read_array(kind: Kind, path: Path | str, digest: Callable[[Array, About], st
     if digest(array, about) != about["digest"]:
         raise UserError(f"{path}: is damaged (its {kind.tensor} do not have the stored SHA-256); {kind.fix}")
     return array, about
+
+
+def stored_format(path: Path | str) -> str:
+    """The format that the header of a packed file names; nothing where no header can be read. Checks nothing else."""
+    try:
+        with open_file(path) as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            return str(json.loads(stream.read(min(length, LONGEST_HEADER)))["__metadata__"]["format"])
+    except (UserError, OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 def _read_header(kind: Kind, path: Path, stream: IO[bytes], size: int) -> tuple[About, int]:
