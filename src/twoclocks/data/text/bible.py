@@ -11,10 +11,11 @@ from pathlib import Path
 
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.reading import read_file
-from twoclocks.data.text.pack import TextSource
+from twoclocks.data.text.packing import TextSource
 from twoclocks.data.text.sources import source_of_texts
 
 INSTALL = "apt install bible-kjv bible-kjv-text"
+DATA = "/usr/lib/bible.data"  # the text, in a format of its own that the program unpacks
 COMMAND = ("bible", "-f", "-p", "/usr/lib", "Ge1:1-Rev22:21")  # every verse on a line, after its reference
 VERSES_SHA256 = "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f2039f47229d"  # of what it prints, 31,102 verses
 VERSE = re.compile(r"(\d?[A-Za-z]+)(\d+):(\d+) (.*)")
@@ -48,9 +49,9 @@ def _verses(source: Path | str | None) -> str:
 
 
 def _run_program() -> bytes:
-    """The output of the program that unpacks the text, which the package holds in a format of its own."""
+    """What the program prints; it is never asked to look for its text in the current folder."""
     program = shutil.which(COMMAND[0])
-    if program is None or not Path("/usr/lib/bible.data").is_file():
+    if program is None or not Path(DATA).is_file():
         fix = f"run {INSTALL}, or name a file with the output of {' '.join(COMMAND)} with --from"
         raise UserError(f"kjv: the program bible or its text is not installed; {fix}")
     try:

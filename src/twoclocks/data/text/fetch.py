@@ -9,7 +9,7 @@ from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.packed_text import PackedText
 from twoclocks.data.text.bible import kjv_source
 from twoclocks.data.text.options import TextOptions
-from twoclocks.data.text.pack import Report, TextSource, pack_source
+from twoclocks.data.text.packing import Report, TextSource, pack_source
 from twoclocks.data.text.published import text8_source, wordnet_source, words_source
 
 NAMES = ("words", "kjv", "wordnet", "text8")

@@ -9,7 +9,7 @@ from pathlib import Path
 from twoclocks.core.errors import UserError
 from twoclocks.core.reading import open_file, read_file
 from twoclocks.data.text.options import TextOptions
-from twoclocks.data.text.pack import TextSource
+from twoclocks.data.text.packing import TextSource
 from twoclocks.data.text.sources import source_of_files, source_of_texts
 
 MOST_BYTES = 1 << 28

@@ -11,7 +11,7 @@ from twoclocks.core.packed_text import PackedText
 from twoclocks.data.folders import files_below
 from twoclocks.data.text.documents import cut
 from twoclocks.data.text.options import TextOptions
-from twoclocks.data.text.pack import Event, Report, TextSource, pack_source
+from twoclocks.data.text.packing import Event, Report, TextSource, pack_source
 from twoclocks.data.text.reading import check_text, read_text
 
 FILE_BITS = 40  # a document's number is the file's number, then its own in 40 bits

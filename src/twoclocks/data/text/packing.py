@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -80,8 +80,11 @@ def _scratch_file(out: Path | str) -> Iterator[IO[bytes]]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no file can have this name"
         raise UserError(f"{out}: cannot be written ({reason}); choose a file in a writable folder") from None
-    with stream:
+    try:
         yield stream
+    finally:
+        with suppress(OSError):  # what could not be written has been said before
+            stream.close()
 
 
 def make_encoder(source: TextSource, options: TextOptions) -> Encoder:
@@ -163,7 +166,8 @@ def _check_documents(source: TextSource, documents: _Documents) -> None:
     """At least two documents, since training and held-out data are divided by document."""
     if not documents.numbers:
         reason = f"; the first of {len(source.skipped)} skipped: {source.skipped[0]}" if source.skipped else ""
-        raise UserError(f"{source.words}: has no text that can be used{reason}; name another source")
+        fix = "for other letters than a to z use --tokens characters" if documents.empty else "name another source"
+        raise UserError(f"{source.words}: has no text that can be used{reason}; {fix}")
     if len(documents.numbers) == 1:
         found = f"all its {documents.dropped + 1:,} documents are equal" if documents.dropped else "is one document"
         fix = "divide it with --documents paragraph, line or block, or name more text"
