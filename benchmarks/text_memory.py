@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,7 +26,6 @@ from twoclocks.store.provenance import commit, machine, versions
 MEGABYTES = (100, 1000)
 CASES = (("letters", "file"), ("letters", "paragraph"), ("characters", "block"), ("bytes", "block"))
 LINE, LINES = 80, 8  # characters per line, lines per paragraph
-PEAK_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in a unit of ru_maxrss
 
 
 def write_text(path: Path, megabytes: int, seed: int) -> None:
@@ -40,16 +39,21 @@ def write_text(path: Path, megabytes: int, seed: int) -> None:
             stream.writelines(f"{line}\n" if (i + 1) % LINES else f"{line}\n\n" for i, line in enumerate(lines))
 
 
+def peak_memory() -> int:
+    """MiB that this process had at most, from Linux; what getrusage says begins with the peak of the parent."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
+    assert found is not None
+    return round(int(found[1]) / 1024)
+
+
 def measure(folder: Path, tokens: str, documents: str) -> dict[str, Any]:
     """Pack in this process, whose peak memory is then that of packing."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     begin = time.perf_counter()
     packed = pack(folder, folder.parent / "packed", tokens=tokens, documents=documents)
     seconds = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     counted = {"documents": len(packed), "number of tokens": len(packed.tokens), "seconds": round(seconds, 1)}
-    mebibytes = {"MiB before": before * PEAK_UNIT / 2**20, "MiB at the peak": peak * PEAK_UNIT / 2**20}
-    return {**counted, **{name: round(value) for name, value in mebibytes.items()}}
+    return {**counted, "MiB before": before, "MiB at the peak": peak_memory()}
 
 
 def main() -> None:
