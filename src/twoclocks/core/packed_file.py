@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.reading import open_file
 from twoclocks.core.writing import replace_file
 
 Array = npt.NDArray[Any]
@@ -59,6 +61,16 @@ def _chunks(array: Array) -> Iterator[memoryview]:
     step = max(1, CHUNK // flat.itemsize)
     for start in range(0, flat.size, step):
         yield flat[start : start + step].data.cast("B")
+        _release_pages(flat)
+
+
+def _release_pages(array: Array) -> None:
+    """Let go of the pages of a mapped file that were read: else a whole pass counts as memory of this process."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, mmap.mmap) and not array.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)  # read only, so nothing is lost: the file has it all
 
 
 def write_array(kind: Kind, about: About, array: Array, path: Path | str) -> None:
@@ -101,6 +113,16 @@ def read_array(kind: Kind, path: Path | str, digest: Callable[[Array, About], st
     if digest(array, about) != about["digest"]:
         raise UserError(f"{path}: is damaged (its {kind.tensor} do not have the stored SHA-256); {kind.fix}")
     return array, about
+
+
+def stored_format(path: Path | str) -> str:
+    """The format that the header of a packed file names; nothing where no header can be read. Checks nothing else."""
+    try:
+        with open_file(path) as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            return str(json.loads(stream.read(min(length, LONGEST_HEADER)))["__metadata__"]["format"])
+    except (UserError, OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""
 
 
 def _read_header(kind: Kind, path: Path, stream: IO[bytes], size: int) -> tuple[About, int]:

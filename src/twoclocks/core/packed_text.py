@@ -85,13 +85,13 @@ class PackedText:
 
     def summary(self) -> dict[str, Any]:
         """What the file holds."""
+        listed = {name: len(self.about[name]) for name in ("skipped", "duplicates")}
         return {
             "source": self.about["source"],
             "documents": len(self),
             "tokens": len(self.tokens),
             "vocabulary": f"{self.vocabulary.kind}, {self.vocabulary.symbols:,} symbols",
-            "skipped": len(self.about["skipped"]),
-            "duplicates": len(self.about["duplicates"]),
+            **self.about.get("counts", listed),  # of very many duplicates, only the first are listed
             "options": self.about["options"],
             "digest": self.digest,
         }
@@ -146,6 +146,7 @@ def _is_complete(about: About) -> bool:
         and all(a < b for a, b in pairwise(starts))
         and isinstance(about["source"], str)
         and isinstance(about["options"], dict)
+        and isinstance(about.get("counts", {}), dict)
         and all(isinstance(about[name], list) for name in ("skipped", "duplicates"))
     )
 

@@ -1,10 +1,11 @@
-"""Files that the user names, read whole: regular files of a bounded size, and never anything that could block."""
+"""Files that the user names: regular files, read whole up to a bounded size, and never anything that could block."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
+from typing import IO
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import show
@@ -16,25 +17,35 @@ def read_file(path: Path | str, most: int, field: str = "", fix: str = "check th
     A pipe, a device or a socket is refused without waiting for it. ``field`` is the setting or the option that names
     the file, for error messages.
     """
-    named = f"{field}: {show(str(path))}" if field else f"{path}:"
+    named = _named(path, field)
+    with open_file(path, field, fix) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            data = _read(stream.fileno(), most + 1) if size <= most else b""
+        except OSError as error:
+            raise UserError(f"{named} cannot be read ({error.strerror}); {fix}") from None
+    if size > most or len(data) > most:  # it may have grown since
+        raise UserError(f"{named} has {size:,} bytes; use a file of at most {most:,} bytes")
+    return data
+
+
+def open_file(path: Path | str, field: str = "", fix: str = "check the path") -> IO[bytes]:
+    """A regular file, open for reading; the same errors as those of ``read_file``."""
+    named = _named(path, field)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise UserError(f"{named} cannot be read (it is not a regular file); {fix}")
-            data = _read(descriptor, most + 1) if found.st_size <= most else b""
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise UserError(f"{named} cannot be read ({error.strerror}); {fix}") from None
-    except UserError:
-        raise
     except ValueError:  # a NUL character
         raise UserError(f"{named} cannot be read (no file can have this name); {fix}") from None
-    if found.st_size > most or len(data) > most:  # it may have grown since
-        raise UserError(f"{named} has {found.st_size:,} bytes; use a file of at most {most:,} bytes")
-    return data
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UserError(f"{named} cannot be read (it is not a regular file); {fix}")
+    return os.fdopen(descriptor, "rb")
+
+
+def _named(path: Path | str, field: str) -> str:
+    return f"{field}: {show(str(path))}" if field else f"{path}:"
 
 
 def _read(descriptor: int, most: int) -> bytes:

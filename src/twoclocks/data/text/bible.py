@@ -6,14 +6,16 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.core.reading import read_file
-from twoclocks.data.text.pack import Event, TextSource
+from twoclocks.data.text.packing import TextSource
+from twoclocks.data.text.sources import source_of_texts
 
 INSTALL = "apt install bible-kjv bible-kjv-text"
+DATA = "/usr/lib/bible.data"  # the text, in a format of its own that the program unpacks
 COMMAND = ("bible", "-f", "-p", "/usr/lib", "Ge1:1-Rev22:21")  # every verse on a line, after its reference
 VERSES_SHA256 = "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f2039f47229d"  # of what it prints, 31,102 verses
 VERSE = re.compile(r"(\d?[A-Za-z]+)(\d+):(\d+) (.*)")
@@ -31,20 +33,9 @@ def kjv_source(source: Path | str | None, books: Sequence[str] = ()) -> TextSour
     for book in books:
         if book not in known:
             raise UnknownNameError("book", book, known)
-    chosen = [(book, number, text) for (book, number), text in chapters.items() if not books or book in books]
-
-    def events() -> Iterator[Event]:
-        for place, (_, _, text) in enumerate(chosen):
-            yield text
-            yield place
-
-    def name(place: int) -> str:
-        return f"{chosen[place][0]} {chosen[place][1]}"
-
-    size = sum(len(text) for _, _, text in chosen)
-    words = "King James Bible, one document per chapter (Debian's bible-kjv-text)"
+    chosen = {f"{book} {number}": text for (book, number), text in chapters.items() if not books or book in books}
     options = {"documents": "chapter", "books": " ".join(book for book in known if book in books) or None}
-    return TextSource(words, size, events, name, options)
+    return source_of_texts("King James Bible, one document per chapter (Debian's bible-kjv-text)", chosen, options)
 
 
 def _verses(source: Path | str | None) -> str:
@@ -58,9 +49,9 @@ def _verses(source: Path | str | None) -> str:
 
 
 def _run_program() -> bytes:
-    """The output of the program that unpacks the text, which the package holds in a format of its own."""
+    """What the program prints; it is never asked to look for its text in the current folder."""
     program = shutil.which(COMMAND[0])
-    if program is None or not Path("/usr/lib/bible.data").is_file():
+    if program is None or not Path(DATA).is_file():
         fix = f"run {INSTALL}, or name a file with the output of {' '.join(COMMAND)} with --from"
         raise UserError(f"kjv: the program bible or its text is not installed; {fix}")
     try:

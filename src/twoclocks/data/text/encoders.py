@@ -54,7 +54,9 @@ class Letters:
 
     def encode(self, part: str) -> Tokens:
         # Python lowers a few characters beyond ASCII to a to z, such as the Kelvin sign; the rest becomes "?".
-        tokens = self._table[np.frombuffer(part.lower().encode("ascii", "replace"), dtype=np.uint8)]
+        tokens: npt.NDArray[np.uint8] = self._table[
+            np.frombuffer(part.lower().encode("ascii", "replace"), dtype=np.uint8)
+        ]
         if not len(tokens):
             return tokens
         before = np.concatenate([[0 if self._after_space else 1], tokens[:-1]])

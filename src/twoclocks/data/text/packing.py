@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +28,7 @@ from twoclocks.data.text.options import TextOptions
 Report = Callable[[int, int, str], None]  # characters done, of how many (at most), name of the document
 Event = str | int  # a part of a document's text, or, where a document ends, its number in the source
 
-MOST_DOCUMENTS = 2_000_000  # about 100 bytes of memory each, for the search for duplicates
+MOST_DOCUMENTS = 2_000_000  # about 230 bytes of memory each, for the search for duplicates and for the header
 MOST_LISTED = 1000  # duplicates in the header of the packed file; all are counted
 REPORT_EVERY = 1 << 20  # characters
 
@@ -51,18 +52,12 @@ def pack_source(source: TextSource, out: Path | str, options: TextOptions, repor
     Equal documents are dropped unless they are to be kept: else a held-out document could be a training document.
     """
     encoder = make_encoder(source, options)
-    folder = Path(out).parent
-    try:  # beside the packed file, not in a temporary folder that may lie in memory
-        stream = tempfile.TemporaryFile(dir=folder)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no file can have this name"
-        raise UserError(f"{out}: cannot be written ({reason}); choose a file in a writable folder") from None
-    with stream:
+    with _scratch_file(out) as stream:
         try:
             documents = _encode_documents(source, encoder, stream, options, report)
             stream.flush()
         except OSError as error:
-            raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another folder") from None
+            raise UserError(f"{out}: cannot be written ({error.strerror}); choose a file on another disk") from None
         _check_documents(source, documents)
         tokens = np.memmap(stream, dtype=token_type(encoder.vocabulary.symbols), mode="r")
         counts = {"skipped": len(source.skipped), "duplicates": documents.dropped, "empty": documents.empty}
@@ -75,6 +70,21 @@ def pack_source(source: TextSource, out: Path | str, options: TextOptions, repor
         }
         write_packed_text(make_packed_text(tokens, np.array(documents.starts), encoder.vocabulary, origin), out)
     return read_packed_text(out)
+
+
+@contextmanager
+def _scratch_file(out: Path | str) -> Iterator[IO[bytes]]:
+    """A file without a name, which vanishes with this process; beside ``out``, since /tmp may lie in memory."""
+    try:
+        stream = tempfile.TemporaryFile(dir=Path(out).parent)  # noqa: SIM115 (closed below)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise UserError(f"{out}: cannot be written ({reason}); choose a file in a writable folder") from None
+    try:
+        yield stream
+    finally:
+        with suppress(OSError):  # what could not be written has been said before
+            stream.close()
 
 
 def make_encoder(source: TextSource, options: TextOptions) -> Encoder:
@@ -156,7 +166,8 @@ def _check_documents(source: TextSource, documents: _Documents) -> None:
     """At least two documents, since training and held-out data are divided by document."""
     if not documents.numbers:
         reason = f"; the first of {len(source.skipped)} skipped: {source.skipped[0]}" if source.skipped else ""
-        raise UserError(f"{source.words}: has no text that can be used{reason}; name another source")
+        fix = "for other letters than a to z use --tokens characters" if documents.empty else "name another source"
+        raise UserError(f"{source.words}: has no text that can be used{reason}; {fix}")
     if len(documents.numbers) == 1:
         found = f"all its {documents.dropped + 1:,} documents are equal" if documents.dropped else "is one document"
         fix = "divide it with --documents paragraph, line or block, or name more text"
