@@ -21,7 +21,7 @@ TEXT = {
     **{"rule.length": 8, "data.n": 8, "model.width": 16, "model.depth": 1, "model.heads": 1},
     **{"training.steps": 12, "training.batch": 8, "training.device": "cpu", "training.precision": "float32"},
     **{"evaluation.evaluations": 5, "evaluation.first": 2, "evaluation.samples": 256, "evaluation.loss_rows": 16},
-    **{"objective.sampler_levels": 4, "training.average": 0.5},
+    **{"objective.sampler_levels": 4, "training.average": 0.5, "evaluation.prefix": 4},
 }
 
 

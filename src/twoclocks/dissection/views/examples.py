@@ -5,7 +5,7 @@ The same noises at every step, images or texts: P2 shows early-stopped and final
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.config import setting
+from twoclocks.core.suffix_array import SuffixArray
 from twoclocks.dissection.subject import Reads, Subject
 from twoclocks.dissection.view import VIEWS, Arrays, Info, Probe, View
 from twoclocks.evaluation.image_neighbours import ImageNeighbours
+from twoclocks.rules.base import Rule
 from twoclocks.runs.settings import RunSettings
 
 
@@ -30,7 +32,7 @@ class Examples:
     nearest: npt.NDArray[Any]  # (shown, *shape)
     copied: npt.NDArray[np.bool_]  # (shown,)
     copy_rate: float  # of all stored samples of this step
-    sample_texts: tuple[str, ...] = ()  # of texts
+    sample_texts: tuple[str, ...] = ()  # of texts: the longest run that both share stands between [[ and ]]
     nearest_texts: tuple[str, ...] = ()
 
 
@@ -98,7 +100,7 @@ class ExamplesView(View):
         rows = measured["samples"], measured["nearest"]
         texts: list[tuple[str, ...]] = []
         if subject.rule.is_text:
-            texts = [tuple(subject.rule.as_text(torch.from_numpy(some.astype(np.int64)))) for some in rows]
+            texts = [tuple(texts_of(subject.rule, some, other)) for some, other in (rows, rows[::-1])]
         return Examples(step, *rows, measured["copied"], float(measured["copy_rate"][0]), *texts)
 
 
@@ -126,3 +128,13 @@ class ExamplesProbe(Probe):
             return ImageNeighbours(train).two_nearest(rows).row[:, 0]
         flat = train.flatten(1)
         return torch.stack([(flat != row.flatten()).sum(dim=1).argmin() for row in rows])
+
+
+def texts_of(rule: Rule, rows: npt.NDArray[Any], others: npt.NDArray[Any]) -> Iterator[str]:
+    """Rows as text, with the longest run that each shares with its other text between [[ and ]]."""
+    for row, other in zip(rows.astype(np.int64), others.astype(np.int64), strict=True):
+        run = SuffixArray([other]).longest_runs([row])
+        start = max(0, int(run.starts[0]))
+        parts = np.split(row, [start, start + int(run.lengths[0])])
+        before, common, after = (rule.as_text(torch.from_numpy(part)[None])[0] if len(part) else "" for part in parts)
+        yield f"{before}[[{common}]]{after}" if common else before + after

@@ -1,0 +1,104 @@
+"""Extractability at evaluations: a model that knows its training texts continues them, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from twoclocks.core.errors import SettingError
+from twoclocks.objectives.autoregressive import Autoregressive
+from twoclocks.objectives.base import Objective, sample
+from twoclocks.objectives.masked import Masked
+from twoclocks.runs import Run, RunSettings, load_settings, run
+from twoclocks.runs.assembly import Experiment
+
+SMALL = {
+    **{"rule.length": 24, "data.n": 16, "model.width": 16, "model.depth": 1, "model.heads": 1},
+    **{"training.steps": 6, "training.batch": 8, "training.device": "cpu", "training.precision": "float32"},
+    **{"evaluation.steps": [2, 4, 6], "evaluation.samples": 64, "evaluation.loss_rows": 16},
+    **{"evaluation.prompts": 10, "evaluation.prefix": 8, "evaluation.copy_run": 12, "objective.sampler_levels": 6},
+}
+
+
+def settings_of(**change: Any) -> RunSettings:
+    return load_settings("p2-md4-text", {**SMALL, **change})
+
+
+class Memory:
+    """Logits of whoever knows some texts by heart: those of the text that agrees with most of the tokens that are seen.
+
+    ``shift``: 1 where it is asked for the token behind each one, behind a start token.
+    """
+
+    def __init__(self, texts: Tensor, symbols: int, shift: int) -> None:
+        self.texts, self.symbols, self.shift = texts, symbols, shift
+
+    def __call__(self, tokens: Tensor, label: Any = None) -> Tensor:
+        seen = tokens[:, self.shift :]
+        agree = (seen[:, None] == self.texts[None, :, : seen.shape[1]]).sum(dim=2)
+        found = self.texts[agree.argmax(dim=1)][:, : tokens.shape[1]]
+        return 50.0 * torch.nn.functional.one_hot(found, self.symbols).float()
+
+
+@pytest.mark.parametrize(("objective", "shift"), [(Masked(sampler_levels=6), 0), (Autoregressive(), 1)])
+def test_prompts_stay_and_are_continued(objective: Objective, shift: int) -> None:
+    settings = settings_of()
+    texts = settings.data.training_set(settings.rule)
+    noise = objective.draw_noise(16, (24,), torch.Generator().manual_seed(0))
+    memory: Any = Memory(texts, settings.rule.symbols, shift)
+    drawn = sample(objective, memory, noise, chunk=5, prompts=texts[:, :8])
+    assert torch.equal(drawn, texts)  # the first eight letters of these sixteen texts are all different
+    other = (texts[:, :8] + 1) % settings.rule.symbols
+    assert torch.equal(sample(objective, memory, noise, prompts=other)[:, :8], other)
+
+
+@pytest.mark.parametrize("known", ["train", "held_out"])
+def test_hits_are_counted_by_split(known: str) -> None:
+    experiment = Experiment(settings_of())
+    found = experiment.extraction
+    assert found is not None and found.needed == 12
+    memory: Any = Memory(found.texts[known], experiment.rule.symbols, 0)
+    row = found.row(memory)
+    assert row["extracted_trials"] == row["extracted_held_out_trials"] == 10
+    hits = {"train": row["extracted_hits"], "held_out": row["extracted_held_out_hits"]}
+    assert hits.pop(known) == 10 and hits.popitem()[1] == 0
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(settings_of(), tmp_path_factory.mktemp("text") / "run")
+
+
+def test_every_evaluation_of_a_run_has_them(text: Run) -> None:
+    columns = text.metrics()
+    assert {"extracted", "extracted_held_out", "verbatim_run", "text_distance"} <= columns.keys()
+    assert (columns["extracted"] == 0).all() and columns["extracted"].shape == (3,)  # it has learned nothing
+    described = {one["name"]: one["about"] for one in text.manifest["metrics"]}
+    assert described["extracted"] == "training texts continued verbatim for 12 tokens after their first 8"
+
+
+def test_a_run_without_prompts_has_no_such_columns(tmp_path: Path) -> None:
+    done = run(settings_of(**{"evaluation.prompts": 0}), tmp_path / "run")
+    assert "extracted" not in done.metrics() and "verbatim_run" in done.metrics()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"evaluation.prefix": 24}, r"evaluation.prefix: 24 .*texts have 24 tokens"),
+        ({"evaluation.prompts": 65}, r"evaluation.prompts: 65 .*evaluation.samples = 64"),
+        ({"objective.name": "d3pm", "objective.schedule": "linear"}, "objective d3pm cannot continue a text"),
+    ],
+)
+def test_wrong_prompts_are_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        settings_of(**change)
+
+
+def test_rules_have_no_prompts() -> None:
+    with pytest.raises(SettingError, match=r"evaluation.prompts: 4 .*only texts have a beginning"):
+        load_settings("demo", {"evaluation.prompts": 4})
