@@ -90,7 +90,6 @@ def test_a_run_without_prompts_has_no_such_columns(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"evaluation.prefix": 24}, r"evaluation.prefix: 24 .*texts have 24 tokens"),
-        ({"evaluation.prompts": 65}, r"evaluation.prompts: 65 .*evaluation.samples = 64"),
         ({"objective.name": "d3pm", "objective.schedule": "linear"}, "objective d3pm cannot continue a text"),
     ],
 )

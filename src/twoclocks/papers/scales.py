@@ -148,6 +148,8 @@ _DESK_IMAGES = {
     "objective": {"sampler_levels": 30},
 }
 
+_DESK_TEXT = {"training": {"steps": 3_000, "batch": 32}, "objective": {"sampler_levels": 64}}
+
 SMOKE = Scale(
     name="smoke",
     about="runs of six steps: shows that everything works, and nothing else",
@@ -161,6 +163,7 @@ SMOKE = Scale(
         "edm": {"objective": {"sampler_steps": 3}},
         "d3pm": {"objective": {"sampler_levels": 4}},
         "ddpm": {"objective": {"sampler_levels": 3}},
+        "masked": {"objective": {"sampler_levels": 4}},
     },
 )
 DESK = Scale(
@@ -177,7 +180,10 @@ DESK = Scale(
     networks={"nano": (32, 2, 2), "mini": (48, 3, 3), "S": (48, 6, 3), "B": (64, 6, 4)},
     width=128,
     change=_DESK,
-    by_objective={"edm": _DESK_DIT, "autoregressive": _DESK_GPT, "d3pm": _DESK_GRAMMAR, "ddpm": _DESK_IMAGES},
+    by_objective={
+        **{"edm": _DESK_DIT, "autoregressive": _DESK_GPT, "d3pm": _DESK_GRAMMAR, "ddpm": _DESK_IMAGES},
+        "masked": _DESK_TEXT,
+    },
 )
 GPU = Scale("gpu", "the paper's networks on one GPU, each run until its clocks are read: the campaign", 100, 100)
 PAPER = Scale(

@@ -44,12 +44,12 @@ from twoclocks.training.thread_pool import ThreadPool, pool_size
 SHARE = 64  # samples that a thread generates at a time, so that intermediate results stay in its cache
 
 
-def sampling_noise(settings: RunSettings) -> Tensor:
-    """The initial noise of the samples, the same at every evaluation of a run."""
+def sampling_noise(settings: RunSettings, count: int | None = None, purpose: str = "sampling noise") -> Tensor:
+    """The initial noise of the samples, the same at every evaluation of a run; ``count``: of so many others."""
     assert settings.encoding is not None
-    stream = torch_stream(settings.evaluation.seed, "sampling noise")
+    stream = torch_stream(settings.evaluation.seed, purpose)
     shape = settings.encoding.shape(settings.rule)
-    return settings.objective.draw_noise(settings.evaluation.samples, shape, stream)
+    return settings.objective.draw_noise(settings.evaluation.samples if count is None else count, shape, stream)
 
 
 class Experiment:
@@ -80,7 +80,10 @@ class Experiment:
         self.loop = LoopState(self.device)
         self.samplers: dict[Network, Captured[Tensor]] = {}  # on the GPU, by the network whose weights they read
         self.noise = sampling_noise(settings).to(self.device)
-        self.extraction = Extraction(settings, self.prompt_texts(), self.noise) if settings.evaluation.prompts else None
+        self.extraction = None
+        if count := settings.evaluation.prompts:
+            noise = sampling_noise(settings, count, "noise of prompts").to(self.device)
+            self.extraction = Extraction(settings, self.prompt_texts(), noise)
 
     def prompt_texts(self) -> dict[str, Tensor]:
         """Training and held-out texts whose beginnings are given to the model, none of them twice."""

@@ -75,9 +75,6 @@ class RunSettings(Settings):
             raise SettingError("evaluation.prompts", prompts, fix)
         if prefix >= self.rule.shape[0]:
             raise SettingError("evaluation.prefix", prefix, f"texts have {self.rule.shape[0]} tokens; use less")
-        if prompts > self.evaluation.samples:
-            fix = f"their noise is that of the samples; use at most evaluation.samples = {self.evaluation.samples}"
-            raise SettingError("evaluation.prompts", prompts, fix)
 
     def check_fit(self) -> None:
         """Check that encoding, network and objective fit each other and the rule."""

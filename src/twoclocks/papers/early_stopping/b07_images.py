@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import abstractmethod
+from typing import ClassVar, TypeVar
 
 from twoclocks.papers.claim import CLAIMS, Claim, Judgement, all_of, not_run
 from twoclocks.papers.early_stopping.b07_law import FEWEST, proportional
-from twoclocks.papers.early_stopping.image_runs import ImageRun, image_runs
+from twoclocks.papers.early_stopping.image_runs import GAP, NaturalRun, image_runs
 from twoclocks.papers.records import Records
 from twoclocks.papers.seeds import fewest
 
+R = TypeVar("R", bound=NaturalRun)
 
-@CLAIMS.register("B7-images")
-class LinearInImages(Claim):
-    """The clocks of the loss gap and of copies over N, on real digits."""
+
+def criterion_of(gap: float) -> str:
+    return (
+        f"over all N at which every seed's losses parted (by {gap:g}) and every seed began to copy (a tenth of the "
+        "samples beyond chance), four or more: the 95% interval of both exponents is narrower than ±0.15 and holds 1, "
+        "or lies within 1 ± 0.15; refuted where one lies outside; undecided where a curve bends so that an end leaves "
+        "the tolerance"
+    )
+
+
+class LinearInSamples(Claim):
+    """The clocks of the loss gap and of copies over the number of images or texts."""
 
     id: ClassVar[str] = "B7"
-    title: ClassVar[str] = "τ_mem is proportional to the number of training images"
-    paper: ClassVar[str] = "images (CIFAR-10; here digits): τ_mem ∝ P"
-    criterion: ClassVar[str] = (
-        "over all N at which every seed's losses parted (by 0.05) and every seed began to copy (a tenth of the samples "
-        "beyond chance), four or more: the 95% interval of both exponents is narrower than ±0.15 and holds 1, or lies "
-        "within 1 ± 0.15; refuted where one lies outside; undecided where a curve bends so that an end leaves the "
-        "tolerance"
-    )
-    figures: ClassVar[tuple[str, ...]] = ("p2-fig1",)
-    grids: ClassVar[tuple[str, ...]] = ("images-sizes",)
+    what: ClassVar[str]
+
+    @abstractmethod
+    def runs(self, records: Records) -> list[NaturalRun]:
+        """The runs in order of N."""
 
     def judge(self, records: Records) -> Judgement:
-        sizes = seen_sizes(image_runs(records))
+        sizes = seen_sizes(self.runs(records))
         runs = [one for same in sizes.values() for one in same]
         laws = {}
         if len(sizes) >= FEWEST:
@@ -38,16 +44,31 @@ class LinearInImages(Claim):
         known = {name: law for name, law in laws.items() if law is not None}
         if len(known) < 2:
             there = ", ".join(f"{n:,}" for n in sizes) or "none"
-            return not_run(f"digits at four N to beyond both clocks (there: {there})")
+            return not_run(f"{self.what} at four N to beyond both clocks (there: {there})")
         words = f"losses part at {known['gap'].words}; copies begin at {known['copies'].words}"
         answer = all_of([law.answer for law in known.values()])
         seeds = fewest(Records(one.record for one in same).seeds for same in sizes.values())
         return Judgement.of(answer, words, seeds, {name: law.law.as_json() for name, law in known.items()})
 
 
-def seen_sizes(runs: list[ImageRun]) -> dict[int, list[ImageRun]]:
+@CLAIMS.register("B7-images")
+class LinearInImages(LinearInSamples):
+    """Real digits."""
+
+    title: ClassVar[str] = "τ_mem is proportional to the number of training images"
+    paper: ClassVar[str] = "images (CIFAR-10; here digits): τ_mem ∝ P"
+    criterion: ClassVar[str] = criterion_of(GAP)
+    figures: ClassVar[tuple[str, ...]] = ("p2-fig1",)
+    grids: ClassVar[tuple[str, ...]] = ("images-sizes",)
+    what: ClassVar[str] = "digits"
+
+    def runs(self, records: Records) -> list[NaturalRun]:
+        return [*image_runs(records)]
+
+
+def seen_sizes(runs: list[R]) -> dict[int, list[R]]:
     """The N at which both clocks of every run were seen."""
-    found: dict[int, list[ImageRun]] = {}
+    found: dict[int, list[R]] = {}
     for one in runs:
         found.setdefault(one.n, []).append(one)
     return {n: same for n, same in found.items() if all(one.memory.seen and one.gap and one.gap.seen for one in same)}

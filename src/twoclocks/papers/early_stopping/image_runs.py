@@ -56,10 +56,11 @@ def images_twins(scale: Scale) -> Iterator[Cell]:
 
 
 @dataclass(frozen=True)
-class ImageRun:
-    """A run on images: its clocks, and when quality and held-out loss are best."""
+class NaturalRun:
+    """A run on images or texts: when copies begin and when losses part, by ``parting``."""
 
     record: Record
+    parting: float = GAP
 
     @property
     def n(self) -> int:
@@ -73,7 +74,12 @@ class ImageRun:
     @cached_property
     def gap(self) -> Onset | None:
         """When held-out and training loss part."""
-        return losses_part(self.record, GAP)
+        return losses_part(self.record, self.parting)
+
+
+@dataclass(frozen=True)
+class ImageRun(NaturalRun):
+    """A run on images: also when quality and held-out loss are best."""
 
     def best_step(self, name: str) -> float:
         """The step at which a column is lowest; an evaluation before the first step does not count."""

@@ -13,6 +13,7 @@ from twoclocks.report.pictures import as_picture
 
 MOST_TEXTS = 4  # of one step
 LETTERS = 58  # per line of a text
+LINE_HEIGHT = 0.13  # inches
 
 
 @DRAWINGS.register("examples")
@@ -51,15 +52,17 @@ def draw_picture(axis: Any, pixels: Any, colour: str, width: float) -> None:
 
 
 def draw_texts(info: ExamplesInfo) -> Figure:
-    """One column per step: each text, and in the colour of memory its nearest training text."""
-    figure = figure_of(4.8 * len(info.shown), 6.4)
-    for axis, one in zip(figure.subplots(1, len(info.shown), squeeze=False)[0], info.shown, strict=True):
+    """One column per step: each text, and below it, in the colour of memory, its nearest training text."""
+    shown = [list(zip(one.sample_texts, one.nearest_texts, strict=True))[:MOST_TEXTS] for one in info.shown]
+    lines = max(len(textwrap.wrap(text, LETTERS)) for pairs in shown for pair in pairs for text in pair)
+    each = 2 * lines + 1  # lines of a pair and the space behind it
+    figure = figure_of(4.8 * len(info.shown), 0.4 + LINE_HEIGHT * each * max(map(len, shown)))
+    for axis, one, pairs in zip(figure.subplots(1, len(shown), squeeze=False)[0], info.shown, shown, strict=True):
         axis.set_axis_off()
         axis.set_title(title_of(one), fontsize=8.5, loc="left")
-        pairs = list(zip(one.sample_texts, one.nearest_texts, strict=True))[:MOST_TEXTS]
         for k, (sample, nearest) in enumerate(pairs):
-            for shift, text, colour in ((0.0, sample, "ink"), (0.42, nearest, "memory")):
-                words = "\n".join(textwrap.wrap(text, LETTERS)[:5])
+            for below, text, colour in ((0, sample, "ink"), (lines, nearest, "memory")):
                 where = {"transform": axis.transAxes, "va": "top", "fontsize": 6.5, "family": "monospace"}
-                axis.text(0, 1 - (k + shift) / MOST_TEXTS, words, color=light(colour), **where)
+                height = 1 - (each * k + below) / (each * len(pairs))
+                axis.text(0, height, "\n".join(textwrap.wrap(text, LETTERS)), color=light(colour), **where)
     return figure

@@ -1,0 +1,49 @@
+"""The runs behind P2's claim on text: MD4 and a causal GPT on pieces of the King James Bible, over their number.
+
+P2 trains MD4 with 165 million parameters on text8 (App. E). Here the networks have 10.7 million, and the text comes
+with the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from twoclocks.papers.as_printed import stable
+from twoclocks.papers.early_stopping.image_runs import NaturalRun
+from twoclocks.papers.early_stopping.runs import COUNTED
+from twoclocks.papers.grids import grid
+from twoclocks.papers.records import Records
+from twoclocks.papers.scales import Scale
+from twoclocks.sweeps.grid import Cell
+
+MD4, GPT = "p2-md4-text", "gpt-text"
+SIZES = (64, 128, 256, 512, 1024)
+GAP = 0.25  # nats per character by which the held-out loss exceeds the training loss; other chapters alone cost some
+# Steps per text, if copying does not begin before: twenty times what a small GPT needed (three to four, 64 texts).
+MOST_STEPS = {MD4: 96, GPT: 64}
+
+
+def cells(scale: Scale, preset: str) -> Iterator[Cell]:
+    """Runs over the number of texts that end when copying has begun; nothing is kept but the rows."""
+    kept: dict[str, Any] = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0, "clocks.stop": "memory"}
+    for n in scale.sizes(SIZES):
+        for seed in scale.seeds(3):
+            shared = {"training.steps": 2048 + MOST_STEPS[preset] * n, **kept, **COUNTED}
+            yield scale.cell(preset, {"data.n": n, "data.seed": seed, "training.seed": seed}, shared)
+
+
+@grid("text-sizes", 13, "MD4 on text over the number of strings, until it copies")
+def text_sizes(scale: Scale) -> Iterator[Cell]:
+    yield from cells(scale, MD4)
+
+
+@grid("text-sizes-gpt", 13, "a causal GPT on text over the number of strings, until it copies")
+def text_sizes_gpt(scale: Scale) -> Iterator[Cell]:
+    yield from cells(scale, GPT)
+
+
+def text_runs(records: Records, preset: str) -> list[NaturalRun]:
+    """The runs of a preset that change nothing but N and seeds, in order of N; none that diverged."""
+    found = stable(records.baseline(preset))
+    return sorted((NaturalRun(one, GAP) for one in found), key=lambda one: (one.n, one.record.seed))
