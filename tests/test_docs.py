@@ -20,6 +20,12 @@ from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
 from twoclocks.data.images.fetch import NAMES
 from twoclocks.data.images.options import MOST_PIXELS
+from twoclocks.data.text.bible import COMMAND
+from twoclocks.data.text.encoders import MOST_AT_ONCE, MOST_CHARACTERS
+from twoclocks.data.text.fetch import BUILT_IN_BOOKS
+from twoclocks.data.text.fetch import NAMES as TEXTS
+from twoclocks.data.text.options import BLOCK
+from twoclocks.data.text.packing import MOST_DOCUMENTS, MOST_LISTED
 from twoclocks.integrations.trackers import TRACKERS
 from twoclocks.monitor import CRITERIA, Ratio
 from twoclocks.monitor.decision import MonitorPhase
@@ -113,6 +119,15 @@ def check_images(names: Names, printed: str, folder: Path) -> None:
     assert all(f"| `{name}` |" in page for name in NAMES) and f"{MOST_PIXELS:,} pixels" in page
 
 
+def check_text(names: Names, printed: str, folder: Path) -> None:
+    assert printed == "2 [['song.txt, document 3', 'song.txt, document 1']]\ngently down the stream\n"
+    page = text_of(DOCS / "text.md")
+    assert all(f"| `{name}` |" in page for name in TEXTS) and f"{MOST_DOCUMENTS:,} documents" in page
+    assert f"`--block` characters ({BLOCK:,})" in page and f"at most {MOST_AT_ONCE:,} characters" in page
+    assert f"--books {','.join(BUILT_IN_BOOKS)} " in page and " ".join(COMMAND) in page
+    assert f"first {MOST_LISTED:,} are listed" in page and f"or {MOST_CHARACTERS:,} distinct characters" in page
+
+
 def check_sweeps(names: Names, printed: str, folder: Path) -> None:
     assert [row["state"] for row in names["rows"]] == ["finished", "finished"]
     assert (folder / "sweeps" / "law" / "table.parquet").exists()
@@ -157,6 +172,7 @@ CHECKS: dict[str, Callable[[Names, str, Path], None]] = {
     "python.md": check_python,
     "rules.md": check_rules,
     "sweeps.md": check_sweeps,
+    "text.md": check_text,
 }
 
 

@@ -20,7 +20,6 @@ _IMAGE_OPTIONS = (
 )
 _TEXT_OPTIONS = ("tokens", "documents", "block", "books")
 _SHARED_OPTIONS = ("skip_bad", "keep_duplicates")
-_TEXT_NAMES = (".txt", ".text", ".md", "text8")  # how files end that are surely no images
 _MOST_LINES = 20  # of dropped duplicates that are printed; --json has all that are listed in the file
 
 
@@ -117,7 +116,7 @@ def _check_action(arguments: argparse.Namespace, options: dict[str, Any]) -> Non
 
 
 def _is_text(arguments: argparse.Namespace, options: dict[str, Any]) -> bool:
-    """Text is what has --tokens, or a text's name after fetch; what looks like text without --tokens is an error."""
+    """Text is what has --tokens, or a text's name after fetch; nothing is guessed from the files."""
     from twoclocks.data.images.fetch import NAMES as IMAGE_SETS
     from twoclocks.data.text.fetch import NAMES as TEXTS
 
@@ -125,24 +124,11 @@ def _is_text(arguments: argparse.Namespace, options: dict[str, Any]) -> bool:
         if arguments.target not in (*IMAGE_SETS, *TEXTS):
             raise UnknownNameError("data set", arguments.target, (*IMAGE_SETS, *TEXTS))
         return arguments.target in TEXTS
-    fix = "add --tokens letters, characters, bytes or the path of a tokenizer.json"
     if "tokens" not in options and (stray := [name for name in _TEXT_OPTIONS if name in options]):
-        raise UserError(f"{_flag(stray[0])}: belongs to text; {fix}")
-    if "tokens" not in options and _looks_like_text(Path(arguments.target)):
-        raise UserError(f"{arguments.target}: looks like text; {fix}")
+        raise UserError(
+            f"{_flag(stray[0])}: belongs to text; add --tokens letters, characters, bytes or a tokenizer.json"
+        )
     return "tokens" in options
-
-
-def _looks_like_text(path: Path) -> bool:
-    """Whether a file has the name of a text, or a folder has such files and no images."""
-    from twoclocks.data.folders import files_below
-    from twoclocks.data.images.decode import SUFFIXES
-
-    try:
-        names = [file.name.lower() for file in files_below(path, [])] if path.is_dir() else [path.name.lower()]
-    except (OSError, ValueError):  # the images' own errors say what is wrong
-        return False
-    return any(name.endswith(_TEXT_NAMES) for name in names) and not any(name.endswith(SUFFIXES) for name in names)
 
 
 def _pack(

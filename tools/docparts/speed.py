@@ -33,6 +33,23 @@ def rules_speed() -> str:
     return f"{as_table(rows)}\n\n{source_of('rules_speed.json', result, result['machine']['name'] + ' host')}"
 
 
+def text_memory() -> str:
+    """Time and peak memory of packing text, measured by benchmarks/text_memory.py."""
+    result = read_result("text_memory.json")
+    rows = [
+        {
+            "text": f"{row['megabytes']:,} MB",
+            "tokens": f"`{row['tokens']}`",
+            "documents": f"`{row['documents are']}`, {row['documents']:,}",
+            "time": f"{row['seconds']:.1f} s",
+            "peak memory": f"{row['MiB at the peak']} MiB",
+        }
+        for row in result["rows"]
+    ]
+    where = source_of("text_memory.json", result, "One CPU thread")
+    return f"{as_table(rows)}\n\n{where}"
+
+
 def sweep_speed() -> str:
     """The overhead of a sweep, and cells side by side on one GPU."""
     result = read_result("sweeps_speed.json")
@@ -177,4 +194,5 @@ PARTS: dict[str, Callable[[], str]] = {
     "speed cpu": partial(bench_tables, "speed_cpu.json"),
     "speed gpu": partial(bench_tables, "speed_h200.json"),
     "sweep speed": sweep_speed,
+    "text memory": text_memory,
 }

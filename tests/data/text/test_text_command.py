@@ -79,8 +79,8 @@ def test_a_bad_file_is_named_or_left_out(work: Path, capsys: pytest.CaptureFixtu
 
 
 BAD = {  # what is wrong: (words, what the line must contain)
-    "no tokens": (["pack", "t.txt", "--out", "x"], ["t.txt: looks like text", "--tokens letters"]),
-    "folder without tokens": (["pack", "texts", "--out", "x"], ["texts: looks like text", "--tokens letters"]),
+    "no tokens": (["pack", "t.txt", "--out", "x"], ["t.txt: is of no known kind", "--tokens letters"]),
+    "folder without tokens": (["pack", "texts", "--out", "x"], ["texts: has no images", "--tokens letters"]),
     "documents without tokens": (["pack", "t.txt", "--out", "x", "--documents", "line"], ["--documents", "--tokens"]),
     "no out": (["pack", "t.txt", "--tokens", "bytes"], ["--out: is missing"]),
     "no source": (["pack", "nowhere", "--out", "x", "--tokens", "bytes"], ["nowhere: does not exist"]),

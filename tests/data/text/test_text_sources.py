@@ -180,3 +180,12 @@ def test_tokens_outside_of_the_vocabulary_are_refused(tmp_path: Path, tokenizer:
     (tmp_path / "song.txt").write_text("\n".join(["r", *SONG]), encoding="utf-8")
     with pytest.raises(UserError, match=r"tokenizer.json: gives the token 999, but it has only 300"):
         pack(tmp_path / "song.txt", tmp_path / "out", tokens=str(tokenizer), documents="line")
+
+
+def test_a_tokenizer_that_does_not_know_a_word(tmp_path: Path, tokenizer: Path) -> None:
+    library = pytest.importorskip("tokenizers")
+    words = library.Tokenizer(library.models.WordLevel({"row": 0}, unk_token="unknown"))
+    words.save(str(tokenizer))
+    (tmp_path / "song.txt").write_text("\n".join(["row", *SONG]), encoding="utf-8")
+    with pytest.raises(UserError, match=r"tokenizer.json: cannot encode 'Row, row, row your böat' \(.*\); use"):
+        pack(tmp_path / "song.txt", tmp_path / "out", tokens=str(tokenizer), documents="line")

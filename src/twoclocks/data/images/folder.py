@@ -24,7 +24,8 @@ def folder_source(folder: Path, options: PackOptions) -> Source:
     if not found:
         others = Counter(path.suffix.lower() or "no suffix" for path in files)
         known = f"; it has {show(dict(others.most_common(3)))}" if others else ""
-        raise UserError(f"{folder}: has no images ({' '.join(SUFFIXES)}){known}; name a folder of images")
+        fix = "name a folder of images, or add --tokens letters for text"
+        raise UserError(f"{folder}: has no images ({' '.join(SUFFIXES)}){known}; {fix}")
     items = (Item(name, partial(decode_file, path, options)) for name, path in found)
     return Source(f"folder {folder.resolve().name}", len(found), items, tuple(sorted(skipped)), str(folder))
 

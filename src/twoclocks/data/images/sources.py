@@ -55,7 +55,8 @@ def open_source(source: Path | str, options: PackOptions) -> Source:
         return cifar_source([path])
     if path.suffix.lower() in SUFFIXES:
         raise UserError(f"{path}: is one image; name the folder of your images")
-    raise UserError(f"{path}: is of no known kind; name a folder of images, a .npy or .npz file, or an idx file")
+    fix = "name a folder of images, a .npy or .npz file, or an idx file, or add --tokens letters for text"
+    raise UserError(f"{path}: is of no known kind; {fix}")
 
 
 def _published_in(folder: Path, options: PackOptions) -> Source | None:

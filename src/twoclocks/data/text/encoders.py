@@ -145,7 +145,11 @@ class HuggingFace:
     def finish(self) -> Tokens:
         text = "".join(self._parts)
         self._parts, self._length = [], 0
-        found = np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+        try:
+            found = np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+        except Exception as error:  # the library raises plain Exception, such as for an unknown word
+            fix = "use a tokenizer that knows every character, such as one of bytes"
+            raise UserError(f"{self._path}: cannot encode {show(text[:40])} ({show(error)}); {fix}") from None
         symbols = self.vocabulary.symbols
         if len(found) and found.max() >= symbols:
             reason = f"gives the token {found.max():,}, but it has only {symbols:,}"

@@ -28,7 +28,7 @@ from twoclocks.data.text.options import TextOptions
 Report = Callable[[int, int, str], None]  # characters done, of how many (at most), name of the document
 Event = str | int  # a part of a document's text, or, where a document ends, its number in the source
 
-MOST_DOCUMENTS = 2_000_000  # about 230 bytes of memory each, for the search for duplicates and for the header
+MOST_DOCUMENTS = 2_000_000  # about 270 bytes of memory each, for the search for duplicates and for the header
 MOST_LISTED = 1000  # duplicates in the header of the packed file; all are counted
 REPORT_EVERY = 1 << 20  # characters
 
