@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -79,6 +80,11 @@ def test_every_evaluation_of_a_run_has_them(text: Run) -> None:
     assert (columns["extracted"] == 0).all() and columns["extracted"].shape == (3,)  # it has learned nothing
     described = {one["name"]: one["about"] for one in text.manifest["metrics"]}
     assert described["extracted"] == "training texts continued verbatim for 12 tokens after their first 8"
+
+
+def test_held_out_losses_are_told_in_bits_per_character(text: Run) -> None:
+    columns = text.metrics()  # here a token is a character
+    assert np.allclose(columns["loss_held_out_bits"], columns["loss_held_out"] / np.log(2))
 
 
 def test_a_run_without_prompts_has_no_such_columns(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -24,6 +24,8 @@ from twoclocks.runs.columns import (
     AVERAGED_METRICS,
     LOSS,
     LOSS_GAP_ERROR,
+    LOSS_HELD_OUT,
+    LOSS_HELD_OUT_BITS,
     LOSS_HELD_OUT_ERROR,
     STEP,
     averaged_columns,
@@ -219,7 +221,15 @@ class Experiment:
             row[LOSS_GAP_ERROR] = float(gaps.std() / math.sqrt(len(gaps)))
             if self.rule.is_corpus:  # the quality of natural data, whose samples are neither valid nor invalid
                 row[LOSS_HELD_OUT_ERROR] = float(found["held_out"].std() / math.sqrt(len(gaps)))
+            if self.rule.is_text:
+                row[LOSS_HELD_OUT_BITS] = row[LOSS_HELD_OUT] / (math.log(2) * self.characters_per_token)
         return row
+
+    @cached_property
+    def characters_per_token(self) -> float:
+        """Mean over the held-out texts on which the loss is measured."""
+        texts = self.rule.as_text(self.splits["held_out"].cpu())
+        return sum(map(len, texts)) / self.splits["held_out"].numel()
 
     def weights(self) -> dict[str, Tensor]:
         return {name: value.detach().cpu() for name, value in self.network.state_dict().items()}

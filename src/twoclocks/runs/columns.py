@@ -25,6 +25,7 @@ def loss_column(split: str) -> str:
 
 LOSS_TRAIN, LOSS_HELD_OUT, LOSS_CUBE = (loss_column(split) for split in ("train", "held_out", "cube"))
 LOSS_HELD_OUT_ERROR = loss_column("held_out_error")  # standard error of the held-out loss
+LOSS_HELD_OUT_BITS = loss_column("held_out_bits")  # of texts: bits per character, exact (GPT) or an upper bound (MD4)
 LOSS_GAP_ERROR = loss_column("gap_error")  # standard error of held-out minus training loss
 
 # What a table of many runs shows of the last evaluation of each.
