@@ -21,6 +21,7 @@ os.environ.setdefault("TWOCLOCKS_CACHE", "0")  # also in subprocesses: tests nei
 from small_runs import SMALL_MODEL, TINY
 
 from twoclocks.core.packed_images import make_packed, write_packed
+from twoclocks.core.packed_text import LETTERS, Vocabulary, make_packed_text, write_packed_text
 from twoclocks.runs import Run, load_settings, run
 from twoclocks.sweeps.local import LocalPool
 
@@ -65,13 +66,16 @@ def tiny_images(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
-def image_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files that presets for images of the user name; their images are random."""
-    folder = tmp_path_factory.mktemp("image files")
+def files_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the user that presets and the documentation name: random images, a random text."""
+    folder = tmp_path_factory.mktemp("files of the user")
     origin: dict[str, Any] = {"source": "random", "options": {}, "skipped": [], "duplicates": []}
     for number, name in enumerate(("cifar10", "celeba")):
         pixels = np.random.default_rng(number).integers(0, 256, (3000, 3, 32, 32), dtype=np.uint8)
         write_packed(make_packed(pixels, tuple(map(str, range(3000))), origin), folder / f"{name}.safetensors")
+    letters = np.random.default_rng(2).integers(0, 27, 40_000, dtype=np.uint8)
+    novel = make_packed_text(letters, np.arange(0, 40_001, 2000), Vocabulary("letters", LETTERS, 27), origin)
+    write_packed_text(novel, folder / "novel.safetensors")
     return folder
 
 

@@ -239,8 +239,8 @@ def commands_of(page: Path) -> list[list[str]]:
 
 
 @all_pages
-def test_commands_of_every_page_are_valid(page: Path, image_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(image_files)  # presets for images of the reader name files here
+def test_commands_of_every_page_are_valid(page: Path, files_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files_of_the_user)  # presets for images of the reader name files here
     targets = re.findall(r"^([\w-]+):", text_of(ROOT / "Makefile"), re.MULTILINE)
     for words in commands_of(page):
         match words:

@@ -108,10 +108,10 @@ def test_weights_count_with_gradients_and_moments() -> None:
     assert sgd["model"] * 2 == by_field["model"]
 
 
-def test_every_preset_fits_into_a_machine_for_it(image_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_preset_fits_into_a_machine_for_it(files_of_the_user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from twoclocks.runs.presets import preset_names
 
-    monkeypatch.chdir(image_files)
+    monkeypatch.chdir(files_of_the_user)
     monkeypatch.setattr("twoclocks.runs.memory.memory_limit", lambda: 32 * 10**9)
     for name in preset_names():
         check_memory(load_settings(name, {"training.device": "cpu"}))

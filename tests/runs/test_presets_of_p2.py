@@ -22,9 +22,9 @@ SMALLER = {
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if name.startswith("p2-")])
 def test_every_preset_of_p2_runs_in_a_small_form(
-    preset: str, work: Path, image_files: Path, capsys: pytest.CaptureFixture[str]
+    preset: str, work: Path, files_of_the_user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for file in image_files.iterdir():
+    for file in files_of_the_user.iterdir():
         (work / file.name).symlink_to(file)
     shared = {
         "data.n": 64,

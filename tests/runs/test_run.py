@@ -226,9 +226,9 @@ def test_checkpoint_holds_weights_and_optimizer_moments_by_name(tiny_dit: Run) -
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_is_valid_described_and_rebuilt_from_its_plain_form(
-    preset: str, image_files: Path, monkeypatch: pytest.MonkeyPatch
+    preset: str, files_of_the_user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(image_files)  # presets for data of the user name files in the working directory
+    monkeypatch.chdir(files_of_the_user)  # presets for data of the user name files in the working directory
     settings = load_settings(preset)
     assert settings.name == preset and len(settings.description) > 20
     assert build(RunSettings, json.loads(json.dumps(to_mapping(settings)))) == settings
