@@ -12,8 +12,8 @@ import pytest
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import import_file
+from twoclocks.core.reading import read_file
 from twoclocks.core.yaml_files import MOST_BYTES, parse_yaml, read_yaml
-from twoclocks.rules import create
 
 
 def bomb(levels: int, wide: str = "[{0},{0},{0},{0},{0},{0},{0},{0},{0}]") -> str:
@@ -108,7 +108,7 @@ def test_only_regular_files_are_read_and_nothing_blocks(kind: str, tmp_path: Pat
     for read in (
         lambda: read_yaml(path),
         lambda: import_file(code),
-        lambda: create("text", path=str(text), length=4),
+        lambda: read_file(text, 1 << 30),
     ):
         with pytest.raises(UserError) as caught:
             read()

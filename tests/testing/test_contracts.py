@@ -227,4 +227,5 @@ def test_an_objective_offers_what_it_overrides() -> None:
         "sampler_sigmas": {"EDM"},
         "token_losses": {"Autoregressive"},
         "predictions": {"Autoregressive"},
+        "prompted": {"Autoregressive"},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from twoclocks.core.lazy import torch
@@ -62,7 +63,8 @@ class TextDistance(Metric):
         ]
 
     def described(self, rows: Tensor) -> dict[str, Tensor]:
-        return described(self.name, self.reference.neighbours.distance(rows).double() / rows.shape[1])
+        neighbours = self.reference.neighbours
+        return described(self.name, neighbours.distance(rows).double() / neighbours.length)
 
     def __call__(self, samples: Samples) -> dict[str, Tensor]:
         return self.described(samples.symbols)
@@ -76,5 +78,5 @@ def names_of(name: str) -> dict[str, str]:
 def described(name: str, values: Tensor) -> dict[str, Tensor]:
     """Mean and quantiles of a number per sample (n,), by column."""
     shares = torch.tensor([*QUANTILES.values()], dtype=torch.float64, device=values.device)
-    quantiles = torch.quantile(values.double(), shares)
+    quantiles = torch.quantile(values.double(), shares) if len(values) else torch.full_like(shares, math.nan)
     return {name: mean(values)} | {f"{name}{end}": value for end, value in zip(QUANTILES, quantiles, strict=True)}

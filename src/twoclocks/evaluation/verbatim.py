@@ -21,7 +21,8 @@ class RunCopies:
     """
 
     def __init__(self, texts: Tensor, run: int) -> None:
-        self.texts, self.run = texts, min(run, texts.shape[1])  # a whole text is a copy, however short
+        self.texts = texts.flatten(1)
+        self.run = min(run, self.texts.shape[1])  # a whole text is a copy, however short
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -32,7 +33,7 @@ class RunCopies:
 
     def lengths(self, rows: Tensor) -> Tensor:
         """The longest run of each row (n, length) in tokens: int64 (n,)."""
-        found = self.index.longest_runs(list(rows.cpu().numpy())).lengths
+        found = self.index.longest_runs(list(rows.flatten(1).cpu().numpy())).lengths
         return torch.from_numpy(found).to(rows.device)
 
     def among(self, lengths: Tensor) -> Tensor:

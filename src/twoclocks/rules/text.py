@@ -36,7 +36,7 @@ class Text(Rule):
     says whether a string is one of the pieces.
     """
 
-    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 256}, {"length": 64})
+    examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"length": 64}, {"length": 16})
     has_rule: ClassVar[bool] = False
     is_text: ClassVar[bool] = True
     is_corpus: ClassVar[bool] = True

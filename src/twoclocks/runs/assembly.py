@@ -227,9 +227,10 @@ class Experiment:
 
     @cached_property
     def characters_per_token(self) -> float:
-        """Mean over the held-out texts on which the loss is measured."""
-        texts = self.rule.as_text(self.splits["held_out"].cpu())
-        return sum(map(len, texts)) / self.splits["held_out"].numel()
+        """Mean over held-out texts."""
+        held_out = self.evaluator.reference.held_out
+        assert held_out is not None  # a text always has some
+        return sum(map(len, self.rule.as_text(held_out.cpu()))) / held_out.numel()
 
     def weights(self) -> dict[str, Tensor]:
         return {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
