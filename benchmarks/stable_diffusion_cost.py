@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from twoclocks.store.files import write_json
-from twoclocks.store.provenance import commit, versions
+from twoclocks.store.provenance import commit, machine, versions
 
 SIDE, TOKENS, WIDTH = 256, 77, 1_024  # pixels, tokens of a caption, width of its embedding
 TRAIN, HELD_OUT, BATCH, STEPS = 8_192, 1_024, 16, 262_144
@@ -124,6 +124,7 @@ def main() -> None:
         "command": f"python benchmarks/stable_diffusion_cost.py --out results/{arguments.out.name}",
         "commit": commit(),
         "versions": versions(),
+        "machine": machine("cpu"),
         "settings": {
             **{"train": TRAIN, "held_out": HELD_OUT, "batch": BATCH, "steps": STEPS, "every": EVERY, "size": SIDE},
             **{"generations": GENERATIONS, "sampling_steps": SAMPLING_STEPS, "levels": LEVELS},
