@@ -66,7 +66,7 @@ def main() -> None:
         return
     rows = []
     for megabytes in MEGABYTES:
-        with tempfile.TemporaryDirectory(dir=".") as place:
+        with tempfile.TemporaryDirectory(dir=".", prefix="text_memory-") as place:
             folder = Path(place) / "texts"
             folder.mkdir()
             for seed, name in enumerate(("a.txt", "b.txt")):
