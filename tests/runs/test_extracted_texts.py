@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.core.errors import SettingError
+from twoclocks.data.text import pack
 from twoclocks.objectives.autoregressive import Autoregressive
 from twoclocks.objectives.base import Objective, sample
 from twoclocks.objectives.masked import Masked
@@ -69,6 +70,18 @@ def test_hits_are_counted_by_split(known: str) -> None:
     assert hits.pop(known) == 10 and hits.popitem()[1] == 0
 
 
+@pytest.mark.parametrize(("right", "hits"), [(12, 10), (11, 0)])
+def test_as_many_tokens_as_asked_for_must_be_verbatim(right: int, hits: int) -> None:
+    """Texts that are known up to some token behind their prefix, and wrong from there on."""
+    experiment = Experiment(settings_of())
+    found = experiment.extraction
+    assert found is not None
+    known = found.texts["train"].clone()
+    known[:, 8 + right :] = (known[:, 8 + right :] + 1) % 27
+    memory: Any = Memory(known, experiment.rule.symbols, 0)
+    assert found.row(memory)["extracted_hits"] == hits
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(settings_of(), tmp_path_factory.mktemp("text") / "run")
@@ -85,6 +98,17 @@ def test_every_evaluation_of_a_run_has_them(text: Run) -> None:
 def test_held_out_losses_are_told_in_bits_per_character(text: Run) -> None:
     columns = text.metrics()  # here a token is a character
     assert np.allclose(columns["loss_held_out_bits"], columns["loss_held_out"] / np.log(2))
+
+
+def test_a_character_of_two_bytes_counts_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = ["".join(rng.choice([*"àáâãäåæçèéêë"], 12)) for _ in range(60)]
+    (tmp_path / "text.txt").write_text("\n".join(lines), encoding="utf-8")
+    pack(tmp_path / "text.txt", tmp_path / "packed", tokens="bytes", documents="line")
+    experiment = Experiment(settings_of(**{"rule.file": str(tmp_path / "packed")}))
+    losses = experiment.losses()
+    assert experiment.characters_per_token == 0.5
+    assert losses["loss_held_out_bits"] == pytest.approx(losses["loss_held_out"] * 2 / np.log(2))
 
 
 def test_a_run_without_prompts_has_no_such_columns(tmp_path: Path) -> None:

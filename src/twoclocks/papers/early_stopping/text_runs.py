@@ -20,7 +20,7 @@ from twoclocks.sweeps.grid import Cell
 MD4, GPT = "p2-md4-text", "gpt-text"
 SIZES = (64, 128, 256, 512, 1024)
 GAP = 0.25  # nats per character by which the held-out loss exceeds the training loss; other chapters alone cost some
-# Steps per text, if copying does not begin before: twenty times what a small GPT needed (three to four, 64 texts).
+# Steps per text, if copying does not begin before: more than ten times what text-small needed (four to five).
 MOST_STEPS = {MD4: 96, GPT: 64}
 
 
