@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,23 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "SGD": {"training.optimizer": "sgd", "training.momentum": 0.0, "training.learning_rate": 900.0},
     "SGD, momentum 0.9": {"training.optimizer": "sgd", "training.momentum": 0.9, "training.learning_rate": 90.0},
 }
+SEARCHED_RATES, SEARCHED = dict(STABLE_RATES), dict(OPTIMIZERS)  # before the tests put theirs in
 SMALL: tuple[Cells, ...] = (kernel_size, kernel_adam)
 LARGEST: tuple[Cells, ...] = (kernel_stable,)
 
 
 @pytest.fixture(autouse=True)
-def searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates as if they had been searched for."""
-    for optimizer, rates in RATES.items():
-        monkeypatch.setitem(STABLE_RATES, optimizer, rates)
-    for name in [*OPTIMIZERS]:
-        monkeypatch.delitem(OPTIMIZERS, name)
-    for name, chosen in CHOSEN.items():
-        monkeypatch.setitem(OPTIMIZERS, name, chosen)
+def searched() -> Iterator[None]:
+    """Rates as if they had been searched for. The tables are filled again in their own order, which pages show."""
+    tables: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = ((STABLE_RATES, RATES), (OPTIMIZERS, CHOSEN))
+    before = [dict(table) for table, _ in tables]
+    for table, chosen in tables:
+        table.clear()
+        table.update(chosen)
+    yield
+    for (table, _), stored in zip(tables, before, strict=True):
+        table.clear()
+        table.update(stored)
 
 
 def lazy_runs(folder: Path, grids: tuple[Cells, ...], adam: float) -> list[StoredRun]:
@@ -183,13 +187,12 @@ def test_the_same_power_must_be_a_linear_one(tmp_path: Path) -> None:
     assert SamePowerAtSmallRates().judge(records(runs)).verdict == "refuted"
 
 
-def test_rates_are_those_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_those_of_the_search() -> None:
     """Once the search has been run and committed, the grids use its rates."""
-    monkeypatch.undo()
     path = Path(__file__).parents[2] / "results" / "stable_rates.json"
     searched = json.loads(path.read_text())["searches"] if path.is_file() else {}
     rates = {name: one["largest"] for name, one in searched.items()}
-    kernel = {f"kernel-{name}-p{n}": rate for name, found in STABLE_RATES.items() for n, rate in found.items()}
+    kernel = {f"kernel-{name}-p{n}": rate for name, found in SEARCHED_RATES.items() for n, rate in found.items()}
     names = {"Adam": "grammar-adam", "SGD": "grammar-sgd-0", "SGD, momentum 0.9": "grammar-sgd-0.9"}
-    grammar = {names[name]: chosen["training.learning_rate"] for name, chosen in OPTIMIZERS.items()}
+    grammar = {names[name]: chosen["training.learning_rate"] for name, chosen in SEARCHED.items()}
     assert {**kernel, **grammar} == pytest.approx(rates)

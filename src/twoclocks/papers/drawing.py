@@ -43,13 +43,13 @@ LETTER: dict[str, Any] = {"textcoords": "offset points", "fontweight": "bold", "
 
 
 def log_steps(axis: Any, which: str) -> None:
-    """Make an axis, "x" or "y", a logarithmic one of training steps: plain numbers with commas."""
+    """Make an axis, "x" or "y", a logarithmic one with plain numbers and commas, as for training steps."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     getattr(axis, f"set_{which}scale")("log")
     one = getattr(axis, f"{which}axis")
     low, high = sorted(getattr(axis, f"get_{which}lim")())
-    one.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,)))
+    one.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     one.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
     one.set_minor_formatter(NullFormatter())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +30,7 @@ from twoclocks.sweeps.cells import DONE
 from twoclocks.training.loop import TrainingSettings
 
 FORMAT = 1
+DIGEST = re.compile("[0-9a-f]{64}")  # SHA-256
 SUFFIX = ".jsonl"
 # Columns that no figure or claim reads, and that would double the size.
 LEFT_OUT = tuple(Invalid.column(threshold) for threshold in (0.1, 0.2))
@@ -55,12 +57,10 @@ def file_name(settings: RunSettings) -> str:
 
 
 def cell_label(settings: RunSettings) -> str:
-    """Preset, rule, number of samples and seed of a run."""
-    rule = to_mapping(settings)["rule"]
-    values = [*rule.values()]
-    words = [
-        "x".join(map(str, value)) if isinstance(value, list) else str(value) for value in values if value is not None
-    ]
+    """Preset, rule, number of samples and seed of a run; of the digest of a data file, its first eight digits."""
+    values = [value for value in to_mapping(settings)["rule"].values() if value is not None]
+    words = ["x".join(map(str, value)) if isinstance(value, list) else str(value) for value in values]
+    words = [word[:8] if DIGEST.fullmatch(word) else word for word in words]
     return f"{settings.name}.{'-'.join(words)}.n{settings.data.n}.seed{settings.training.seed}"
 
 

@@ -117,7 +117,7 @@ def draw_losses(axis: Any, info: ImagesInfo) -> None:
         for values, colour, dash in ((one.train, "memory", "-"), (one.held_out, "new", "--")):
             axis.plot(one.steps, values, dash, color=light(colour), alpha=opacity(info, one.n), linewidth=1.1)
     over_steps(axis, "loss")
-    axis.set_yscale("log")
+    log_steps(axis, "y")
 
 
 def draw_copies(axis: Any, info: ImagesInfo) -> None:
@@ -139,7 +139,7 @@ def draw_quality(axis: Any, info: ImagesInfo) -> None:
             height = float(np.nanmin(one.quality))
             axis.plot([max(one.memory.lower, one.steps[0]), one.memory.upper], [height] * 2, color=light("memory"))
     over_steps(axis, "Fréchet distance")
-    axis.set_yscale("log")
+    log_steps(axis, "y")
 
 
 def draw_clocks(axis: Any, info: ImagesInfo) -> None:
@@ -154,6 +154,7 @@ def draw_clocks(axis: Any, info: ImagesInfo) -> None:
             sizes = np.array([info.sizes[0], info.sizes[-1]], dtype=np.float64)
             axis.plot(sizes, middle * sizes / first, ":", color=light("muted"), linewidth=1)
     axis.set(xlabel="training images N", ylabel="training step", xscale="log", yscale="log")
+    log_steps(axis, "y")
     axis.set_xticks(info.sizes, [f"{n:,}" for n in info.sizes])
     axis.minorticks_off()
     if axis.get_legend_handles_labels()[0]:

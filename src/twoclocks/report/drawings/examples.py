@@ -14,6 +14,7 @@ from twoclocks.report.pictures import as_picture
 MOST_TEXTS = 4  # of one step
 LETTERS = 58  # per line of a text
 LINE_HEIGHT = 0.13  # inches
+NAMES = 1.2  # inches for the names of the rows
 
 
 @DRAWINGS.register("examples")
@@ -32,15 +33,19 @@ def title_of(one: Examples) -> str:
 def draw_images(info: ExamplesInfo) -> Figure:
     """Two rows of pictures per step: samples, and below them the nearest training images; copies are framed."""
     columns = len(info.shown[-1].samples)
-    figure = figure_of(0.55 * columns + 1.2, 1.45 * len(info.shown))
-    axes = figure.subplots(2 * len(info.shown), columns, squeeze=False)
+    width = 0.55 * columns + NAMES
+    figure = figure_of(width, 1.6 * len(info.shown))
+    figure.set_layout_engine("none")  # with one, names and titles move the columns apart
+    places = {"left": NAMES / width, "right": 0.995, "bottom": 0.01, "top": 0.9, "hspace": 0.55, "wspace": 0.15}
+    axes = figure.subplots(2 * len(info.shown), columns, squeeze=False, gridspec_kw=places)
     for k, one in enumerate(info.shown):
-        for row, (name, pixels) in enumerate((("samples", one.samples), ("nearest\ntraining image", one.nearest))):
+        for row, (what, pixels) in enumerate((("samples", one.samples), ("nearest\ntraining image", one.nearest))):
             for column, axis in enumerate(axes[2 * k + row]):
                 framed = row == 0 and bool(one.copied[column])
                 draw_picture(axis, pixels[column], light("memory") if framed else light("line"), 2.0 if framed else 0.6)
-            axes[2 * k + row][0].set_ylabel(name, fontsize=7.5, rotation=0, ha="right", va="center")
-        axes[2 * k][0].set_title(title_of(one), fontsize=8.5, loc="left").set_in_layout(False)
+            left = axes[2 * k + row][0]
+            left.text(-0.15, 0.5, what, transform=left.transAxes, fontsize=7.5, ha="right", va="center")
+        axes[2 * k][0].set_title(title_of(one), fontsize=8.5, loc="left")
     return figure
 
 
