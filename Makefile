@@ -4,14 +4,14 @@ BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs
 
-.PHONY: demo quick test pytest pytest-quick test-crash lint docs site clean
+.PHONY: demo browser quick test pytest pytest-quick test-crash lint docs site clean
 
 demo: $(READY)
 	rm -rf demo
 	$(BIN)/twoclocks demo --out demo
 
 # Style and types beside the tests: they take one core for half a minute.
-test: $(READY)
+test: $(READY) browser
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 # Three processes for two cores: many tests wait for processes that they start or kill.
@@ -31,6 +31,12 @@ pytest-quick: $(READY)
 # The crash campaigns whole, about ten minutes; their short form is part of `make test`.
 test-crash: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/crash/everything.py --out results/reliability.json
+
+# What tests/browser needs beside .venv: a browser (not installed here, since that needs root) and axe-core from npm.
+# Where one of them cannot be had, these tests are skipped and say so.
+browser: $(READY)
+	@command -v chromium >/dev/null || echo "no chromium: install it, such as by: apt-get install chromium"
+	test -f .venv/axe/axe.min.js || $(BIN)/python tools/fetch_axe.py || echo "axe-core cannot be fetched; is npm installed?"
 
 lint: $(READY)
 	$(BIN)/ruff check .
