@@ -73,9 +73,10 @@ def files_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, name in enumerate(("cifar10", "celeba")):
         pixels = np.random.default_rng(number).integers(0, 256, (3000, 3, 32, 32), dtype=np.uint8)
         write_packed(make_packed(pixels, tuple(map(str, range(3000))), origin), folder / f"{name}.safetensors")
-    letters = np.random.default_rng(2).integers(0, 27, 40_000, dtype=np.uint8)
-    novel = make_packed_text(letters, np.arange(0, 40_001, 2000), Vocabulary("letters", LETTERS, 27), origin)
-    write_packed_text(novel, folder / "novel.safetensors")
+    for name, length in (("novel", 40_000), ("text8", 600_000)):
+        letters = np.random.default_rng(length).integers(0, 27, length, dtype=np.uint8)
+        text = make_packed_text(letters, np.arange(0, length + 1, 2000), Vocabulary("letters", LETTERS, 27), origin)
+        write_packed_text(text, folder / f"{name}.safetensors")
     return folder
 
 

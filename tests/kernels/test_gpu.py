@@ -54,6 +54,22 @@ def test_replayed_steps_are_the_steps(name: str) -> None:
     assert distance(replayed, called) < 1e-4
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("kernels", ["fused", "plain"])
+def test_replayed_steps_have_the_rate_of_their_step(kernels: str, optimizer: str) -> None:
+    """A rate that stayed as it was when the step was captured would leave the weights of a constant rate."""
+    change = {"kernels": kernels, "optimizer": optimizer, "warm_up": 8, "decay_steps": 24, "steps": 24}
+    if optimizer == "sgd":
+        change["learning_rate"] = 0.01
+    replayed, called = experiment("gpt", **change), experiment("gpt", **change, capture=False)
+    constant, before = experiment("gpt", **{**change, "warm_up": 0, "decay_steps": 0}), weights(replayed)
+    for one in (replayed, called, constant):
+        losses(one, 20, 1)
+    moved = float((weights(called) - before).norm() / before.norm())
+    assert distance(replayed, called) < 0.02 * moved
+    assert distance(constant, called) > 0.2 * moved
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_replayed_steps_are_the_same_every_time(name: str) -> None:
     one, two = experiment(name), experiment(name)

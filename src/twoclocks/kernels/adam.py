@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from twoclocks.kernels.flat import Flat
+from twoclocks.kernels.flat import Flat, Rate
 
 BLOCK = 1024
 
@@ -18,13 +18,13 @@ BLOCK = 1024
 class FlatAdam(torch.optim.Optimizer):
     """torch's Adam, or with ``decoupled`` its AdamW, for the parameters of a ``Flat``, whose shadows it renews.
 
-    Its state is interchangeable with that of torch's optimizers.
+    Its state is interchangeable with that of torch's optimizers. A rate that is a tensor is read at every step.
     """
 
     def __init__(
         self,
         flat: Flat,
-        lr: float,
+        lr: Rate,
         weight_decay: float = 0.0,
         decoupled: bool = False,
         betas: tuple[float, float] = (0.9, 0.999),
@@ -67,7 +67,8 @@ class FlatAdam(torch.optim.Optimizer):
         _adam[(triton.cdiv(size, BLOCK),)](
             self.flat.values, self.flat.gradients, self.first, self.second, self.flat.shadows, self.steps, size,
             group["lr"], *group["betas"], *(math.log(beta) for beta in group["betas"]), group["eps"],
-            group["weight_decay"], DECOUPLED=group["decoupled"], BLOCK=BLOCK, num_warps=4,
+            group["weight_decay"], DECOUPLED=group["decoupled"], CHANGES=isinstance(group["lr"], torch.Tensor),
+            BLOCK=BLOCK, num_warps=4,
         )  # fmt: skip
 
 
@@ -82,13 +83,15 @@ def _correction(steps, log_beta):
 @triton.jit
 def _adam(
     values, gradients, first, second, shadows, steps, size, rate, beta_1, beta_2, log_beta_1, log_beta_2, eps, decay,
-    DECOUPLED: tl.constexpr, BLOCK: tl.constexpr,
+    DECOUPLED: tl.constexpr, CHANGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     here = at < size
     taken = tl.load(steps)
     value = tl.load(values + at, mask=here, other=0.0)
     gradient = tl.load(gradients + at, mask=here, other=0.0)
+    if CHANGES:
+        rate = tl.load(rate)
     if DECOUPLED:
         value -= rate * decay * value
     else:

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+Rate = float | Tensor  # a learning rate; a tensor can change within a CUDA graph
 ALIGNMENT = 64  # entries: the GPU's copy engine wants rows that begin at whole 16 bytes
 
 

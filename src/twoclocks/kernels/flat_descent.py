@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from twoclocks.kernels.flat import Flat
+from twoclocks.kernels.flat import Flat, Rate
 
 
 class FlatDescent(torch.optim.Optimizer):
@@ -16,7 +16,7 @@ class FlatDescent(torch.optim.Optimizer):
     Its state is interchangeable with that of torch's optimizer.
     """
 
-    def __init__(self, flat: Flat, lr: float, weight_decay: float = 0.0, momentum: float = 0.0) -> None:
+    def __init__(self, flat: Flat, lr: Rate, weight_decay: float = 0.0, momentum: float = 0.0) -> None:
         self.flat = flat
         self.velocity = torch.zeros_like(flat.values) if momentum else None
         super().__init__(flat.parameters, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
@@ -46,5 +46,8 @@ class FlatDescent(torch.optim.Optimizer):
         change = self.flat.gradients.add(self.flat.values, alpha=group["weight_decay"])
         if self.velocity is not None:
             change = self.velocity.mul_(group["momentum"]).add_(change)
-        self.flat.values.add_(change, alpha=-group["lr"])
+        if isinstance(group["lr"], torch.Tensor):
+            self.flat.values.addcmul_(change, group["lr"], value=-1)
+        else:
+            self.flat.values.add_(change, alpha=-group["lr"])
         self.flat.refresh()

@@ -60,11 +60,12 @@ def expected_seconds(settings: RunSettings, views: Collection[str] = ()) -> floa
 
 
 def expected_sampling_seconds(settings: RunSettings) -> float:
-    """Seconds of drawing the samples of one evaluation, roughly."""
+    """Seconds of drawing the samples of one evaluation, and of continuing its prompts, roughly."""
     device, tokens = device_of(settings), math.prod(settings.rule.shape)
     # With one call per token, the network reads that token alone: it has a cache of those before.
     share = 1 / tokens if settings.objective.levels is None else 1.0
-    each = share * forward_operations(settings) * settings.evaluation.samples / OPERATIONS[device]
+    rows = settings.evaluation.samples + 2 * settings.evaluation.prompts
+    each = share * forward_operations(settings) * rows / OPERATIONS[device]
     return settings.objective.network_calls(tokens) * max(each, LEAST_SAMPLER_CALL[device])
 
 

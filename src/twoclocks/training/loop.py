@@ -16,6 +16,7 @@ from twoclocks.objectives.base import Objective
 from twoclocks.training.average import Average
 from twoclocks.training.errors import DivergedError
 from twoclocks.training.order import EpochOrder, Order, RandomOrder
+from twoclocks.training.rate import LearningRate
 from twoclocks.training.step import PlainStep, SharedStep, Step, Update, captured
 from twoclocks.training.thread_pool import ThreadPool
 
@@ -37,7 +38,13 @@ class TrainingSettings(Settings):
     )
     optimizer: OptimizerName = setting("adam", "Adam, AdamW for decoupled weight decay, or gradient descent")
     momentum: float = setting(0.0, "momentum of gradient descent (sgd)", at_least=0, below=1, added=True)
-    learning_rate: float = setting(1e-4, "constant step size, which a network in μP scales layer by layer", above=0)
+    learning_rate: float = setting(1e-4, "step size, which a network in μP scales layer by layer", above=0)
+    warm_up: int = setting(
+        0, "steps over which the rate rises linearly; 0: none", at_least=0, at_most=10**12, added=True
+    )
+    decay_steps: int = setting(
+        0, "step at which a cosine has lowered the rate to 0; 0: constant", at_least=0, at_most=10**12, added=True
+    )
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
     average: float = setting(
         0.0,
@@ -64,6 +71,15 @@ class TrainingSettings(Settings):
             raise SettingError("order", self.order, "distinct belongs to random order; use one of the two")
         if self.momentum and self.optimizer != "sgd":
             raise SettingError("momentum", self.momentum, f"{self.optimizer} has none to set; use optimizer sgd, or 0")
+        if self.decay_steps and self.decay_steps < self.steps:
+            fix = f"nothing is learned after it; use 0 (constant) or at least training.steps ({self.steps:,})"
+            raise SettingError("decay_steps", self.decay_steps, fix)
+        if self.decay_steps and self.warm_up >= self.decay_steps:
+            raise SettingError("warm_up", self.warm_up, f"use fewer than training.decay_steps ({self.decay_steps:,})")
+
+    @property
+    def changes_rate(self) -> bool:
+        return bool(self.warm_up or self.decay_steps)
 
     @property
     def on_gpu(self) -> bool:
@@ -117,6 +133,7 @@ def make_step(
 ) -> Step:
     """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by a pool's threads."""
     order = make_order(len(data), settings, state.generator)
+    rate = LearningRate(optimizer, settings.warm_up, settings.decay_steps)
     parts = network, optimizer, objective, data, order, state.generator, state.loss_sum, average
     update: Update
     if settings.captures:
@@ -124,7 +141,7 @@ def make_step(
         update = captured(PlainStep(*parts))
     else:
         update = SharedStep(*parts, pool=pool) if pool is not None and pool.size > 1 else PlainStep(*parts)
-    return Step(update, order, state.generator, settings.seed)
+    return Step(update, order, rate, state.generator, settings.seed)
 
 
 def make_order(n: int, settings: TrainingSettings, generator: torch.Generator) -> Order:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from twoclocks.kernels import make_form
-from twoclocks.kernels.flat import Flat, FlatForm
+from twoclocks.kernels.flat import Flat, FlatForm, Rate
 from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
@@ -33,14 +33,22 @@ def make_optimizer(network: Network, settings: TrainingSettings) -> torch.optim.
     classes: dict[str, Any] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
     descends = settings.optimizer == "sgd"
     more = {"momentum": settings.momentum} if descends else {"capturable": settings.captures}
-    groups = rate_groups(network, settings.optimizer, settings.learning_rate)
+    rate = initial_rate(next(network.parameters()).device, settings)
+    groups = rate_groups(network, settings.optimizer, rate)
     optimizer: torch.optim.Optimizer = classes[settings.optimizer](
-        groups, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True, **more
+        groups, lr=rate, weight_decay=settings.weight_decay, fused=True, **more
     )
     return optimizer
 
 
-def rate_groups(network: Network, kind: OptimizerName, rate: float) -> list[dict[str, Any]]:
+def initial_rate(device: torch.device, settings: TrainingSettings) -> Rate:
+    """The learning rate: in the GPU's memory if it changes within a CUDA graph, where a number would stay as it was."""
+    if settings.captures and settings.changes_rate:
+        return torch.tensor(settings.learning_rate, device=device)
+    return settings.learning_rate
+
+
+def rate_groups(network: Network, kind: OptimizerName, rate: Rate) -> list[dict[str, Any]]:
     """The parameters, those of one rate together."""
     scales = network.learning_rates(kind)
     groups: dict[float, list[nn.Parameter]] = {}
@@ -56,7 +64,7 @@ def names_in_order(network: Network, optimizer: torch.optim.Optimizer) -> list[s
 
 
 def flat_optimizer(flat: Flat, settings: TrainingSettings) -> torch.optim.Optimizer:
-    chosen = flat, settings.learning_rate, settings.weight_decay
+    chosen = flat, initial_rate(flat.values.device, settings), settings.weight_decay
     if settings.optimizer == "sgd":
         return FlatDescent(*chosen, settings.momentum)
     from twoclocks.kernels.adam import FlatAdam  # which needs Triton

@@ -16,6 +16,7 @@ from twoclocks.objectives.base import Objective
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
 from twoclocks.training.order import Order
+from twoclocks.training.rate import LearningRate
 from twoclocks.training.thread_pool import ThreadPool, replicas
 
 Update = Callable[[], None]
@@ -88,12 +89,14 @@ class Step:
 
     update: Update
     order: Order
+    rate: LearningRate
     generator: torch.Generator
     seed: int
 
     def __call__(self, number: int) -> None:
         self.generator.manual_seed(derive(self.seed, "training step", number))
         self.order.begin(number)
+        self.rate.begin(number)
         self.update()
 
 

@@ -22,15 +22,33 @@ SIZES = (64, 128, 256, 512, 1024)
 GAP = 0.25  # nats per character by which the held-out loss exceeds the training loss; other chapters alone cost some
 # Steps per text, if copying does not begin before: more than ten times what text-small needed (four to five).
 MOST_STEPS = {MD4: 96, GPT: 64}
+EXAMPLE = 128  # texts of the runs whose samples are shown
+
+
+def shared(preset: str, n: int) -> dict[str, Any]:
+    """Length and evaluations of a run of n texts; the first evaluation is where copying cannot have begun.
+
+    MD4 calls the whole network at each level of its sampler: 512 samples and 256 prompts at 256 levels took 7 s on an
+    H200. So fewer are drawn, fewer times.
+    """
+    return {
+        "training.steps": 2048 + MOST_STEPS[preset] * n,
+        "evaluation.first": max(16, n // 4),
+        "evaluation.evaluations": 36,
+        "evaluation.samples": 256,
+        "evaluation.prompts": 64,
+        "evaluation.keep_weights": 0,
+        **COUNTED,
+    }
 
 
 def cells(scale: Scale, preset: str) -> Iterator[Cell]:
     """Runs over the number of texts that end when copying has begun; nothing is kept but the rows."""
-    kept: dict[str, Any] = {"evaluation.keep_samples": 0, "evaluation.keep_weights": 0, "clocks.stop": "memory"}
+    ending: dict[str, Any] = {"evaluation.keep_samples": 0, "clocks.stop": "memory"}
     for n in scale.sizes(SIZES):
         for seed in scale.seeds(3):
-            shared = {"training.steps": 2048 + MOST_STEPS[preset] * n, **kept, **COUNTED}
-            yield scale.cell(preset, {"data.n": n, "data.seed": seed, "training.seed": seed}, shared)
+            point = {"data.n": n, "data.seed": seed, "training.seed": seed}
+            yield scale.cell(preset, point, {**shared(preset, n), **ending})
 
 
 @grid("text-sizes", 13, "MD4 on text over the number of strings, until it copies")
@@ -41,6 +59,14 @@ def text_sizes(scale: Scale) -> Iterator[Cell]:
 @grid("text-sizes-gpt", 13, "a causal GPT on text over the number of strings, until it copies")
 def text_sizes_gpt(scale: Scale) -> Iterator[Cell]:
     yield from cells(scale, GPT)
+
+
+@grid("text-examples", 13, "MD4 and a causal GPT on 128 strings, far beyond τ_mem", views=("examples",))
+def text_examples(scale: Scale) -> Iterator[Cell]:
+    for preset in (GPT, MD4):
+        for n in scale.sizes((EXAMPLE,)):
+            point = {"data.n": n, "data.seed": 0, "training.seed": 0}
+            yield scale.cell(preset, point, {**shared(preset, n), "evaluation.keep_samples": 64})
 
 
 def text_runs(records: Records, preset: str) -> list[NaturalRun]:
