@@ -260,15 +260,20 @@ def _add_reading_commands(add: _Add) -> None:
 
     fit = add("fit", commands.fit_command, "fit the law τ = a·N^α to runs with different training-set sizes N")
     _add_runs(fit)
-    fit.add_argument("--clock", default="tau_mem", metavar="CLOCK", help="tau_mem (default), tau_rule or tau_gap")
+    fit.add_argument(
+        "--clock", default="tau_mem", metavar="CLOCK", help="tau_mem (default), tau_rule, tau_gap or tau_ext"
+    )
     fit.add_argument("--threshold", type=float, metavar="X", help="use this threshold in place of that of each run")
 
     forecast = add(
         "forecast",
         commands.forecast_command,
-        "predict τ_mem at other training-set sizes, or of a run that is still training",
+        "predict τ_mem (or τ_ext) at other training-set sizes, or of a run that is still training",
     )
     _add_runs(forecast)
+    forecast.add_argument(
+        "--clock", default="tau_mem", metavar="CLOCK", help="tau_mem (default), or tau_ext of runs on text"
+    )
     forecast.add_argument("--n", type=int, nargs="+", metavar="N", help="training-set sizes to predict from these runs")
     forecast.add_argument(
         "--pilots",

@@ -182,24 +182,30 @@ def fit_command(arguments: argparse.Namespace) -> None:
 
 def forecast_command(arguments: argparse.Namespace) -> None:
     from twoclocks.analysis.forecasts import forecast_running, forecast_sizes
+    from twoclocks.analysis.laws import NAMES
     from twoclocks.report.console import show_rows
 
     if arguments.n is not None and arguments.pilots:
         raise UserError("--pilots: with --n the runs themselves are the pilots; use only one of the two options")
     runs = readable_runs(arguments.runs)
     if arguments.n is not None:
-        found, judged = forecast_sizes(runs, arguments.n)
+        found, judged = forecast_sizes(runs, arguments.n, arguments.clock)
         named = [(f"N = {n:,}", forecast, judged) for n, forecast in zip(arguments.n, found, strict=True)]
     else:
         pilots = readable_runs(arguments.pilots)
-        named = [(str(run.path), *forecast_running(run, pilots)) for run in runs]
+        named = [(str(run.path), *forecast_running(run, pilots, arguments.clock)) for run in runs]
     if arguments.json:
         plain = [{"of": name, **one.as_json(), "judged": judged.as_json()} for name, one, judged in named]
         print(json.dumps(plain, indent=2))
         return
     show_rows(
         [
-            {"of": name, "τ_mem, median (95%)": str(one), "from": one.basis, "on known answers": str(judged)}
+            {
+                "of": name,
+                f"{NAMES[arguments.clock]}, median (95%)": str(one),
+                "from": one.basis,
+                "on known answers": str(judged),
+            }
             for name, one, judged in named
         ]
     )

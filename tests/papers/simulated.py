@@ -44,6 +44,8 @@ def simulated_run(
             stored[name] = [float(value) for value in values]
         else:
             stored[f"{name}_hits"] = [round(float(value) * trials) for value in values]
+            if name.startswith("extracted"):  # of prompts, which are not the samples
+                stored[f"{name}_trials"] = [trials] * len(steps)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / file_name(settings)
     path.write_bytes(encode(header, stored))

@@ -1,22 +1,24 @@
-"""Forecasts of τ_mem, and how good such forecasts are on runs whose τ_mem is known."""
+"""Forecasts of τ_mem or τ_ext, and how good such forecasts are on runs whose τ_mem is known."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from twoclocks.analysis.laws import Point, law_of, read_points
+from twoclocks.analysis.laws import Clock, Point, chosen_onset, law_of, read_points
 from twoclocks.clocks.forecast import Forecast, Prior, forecast_run, forecast_size, gap_prior
 from twoclocks.clocks.law import check_points, fit_law_unchecked
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.series import Series
-from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.errors import SettingError, UnknownNameError, UserError
 from twoclocks.runs.load import Run
 
+WORDS: dict[Clock, str] = {"tau_mem": "memory", "tau_ext": "extraction"}
+COPYING = tuple(WORDS)  # the clocks that can be predicted
 EARLY = 4.0  # forecasts of a pilot are evaluated from step τ_mem / EARLY on
 
 
@@ -57,11 +59,20 @@ def judge(how: str, pairs: Sequence[tuple[Forecast, Onset]]) -> Judgement:
     return Judgement(how, len({id(truth) for _, truth in pairs}), len(pairs), held, len(bounded), factor)
 
 
-def forecast_sizes(runs: Sequence[Run], sizes: Sequence[int]) -> tuple[list[Forecast], Judgement]:
-    """τ_mem at other training-set sizes from these pilots; evaluated by leaving out each size in turn."""
+def check_clock(clock: Clock) -> Clock:
+    """The clock, if it is one of copying."""
+    if clock not in COPYING:
+        raise UnknownNameError("clock", clock, COPYING)
+    return clock
+
+
+def forecast_sizes(
+    runs: Sequence[Run], sizes: Sequence[int], clock: Clock = "tau_mem"
+) -> tuple[list[Forecast], Judgement]:
+    """A clock of copying at other training-set sizes from these pilots; evaluated by leaving out each size in turn."""
     if any(n < 2 for n in sizes):
         raise SettingError("--n", min(sizes), "use numbers of training samples, at least 2")
-    points, _ = read_points(runs, "tau_mem")
+    points, _ = read_points(runs, check_clock(clock))
     kinds = list(dict.fromkeys(point.group for point in points))
     if len(kinds) > 1:
         raise UserError(f"runs: of {len(kinds)} kinds ({'; '.join(kinds)}); give pilots of one kind")
@@ -83,48 +94,62 @@ def judged_size(rest: Sequence[Point], left_out: Sequence[Point]) -> list[tuple[
     return [(forecast_size(law, point.n), point.onset) for point in left_out]
 
 
-def forecast_running(run: Run, pilots: Sequence[Run]) -> tuple[Forecast, Judgement]:
-    """τ_mem of a run from its own curve so far; pilots show how well the loss gap predicts it.
+def forecast_running(run: Run, pilots: Sequence[Run], clock: Clock = "tau_mem") -> tuple[Forecast, Judgement]:
+    """A clock of copying of a run from its own curve so far; pilots show how well the loss gap predicts it.
 
     Evaluated by leaving out each pilot in turn: forecasts at its evaluations from τ/4 to τ are compared with its onset.
     """
-    memory = run.clocks(changes=False).memory
-    if memory.seen:
-        raise UserError(f"{run.path}: memory has begun ({memory}); there is nothing to predict")
-    known = [pair for pilot in pilots if (pair := gap_and_memory(pilot)) is not None]
+    onset = chosen_onset(run.clocks(changes=False), check_clock(clock), run)
+    if onset.seen:
+        raise UserError(f"{run.path}: {WORDS[clock]} has begun ({onset}); there is nothing to predict")
+    known = [pair for pilot in pilots if (pair := gap_and_onset(pilot, clock)) is not None]
     pairs = []
     for index, pilot in enumerate(pilots):
-        others = [pair for k, other in enumerate(pilots) if k != index and (pair := gap_and_memory(other)) is not None]
-        pairs += replayed(pilot, others)
+        rest = [other for k, other in enumerate(pilots) if k != index]
+        others = [pair for other in rest if (pair := gap_and_onset(other, clock)) is not None]
+        pairs += replayed(pilot, others, clock)
     judgement = judge("leaving out each pilot in turn", pairs)
-    return forecast_series(run, run.series(), known), judgement
+    return forecast_series(run, copying_series(run, clock), known), judgement
 
 
-def gap_and_memory(run: Run) -> tuple[Onset, Onset] | None:
-    """τ_gap and τ_mem of a run, where both are known."""
+def copying_series(run: Run, clock: Clock) -> Series:
+    """What was counted as copied: samples (τ_mem), or training texts continued from a prefix (τ_ext)."""
+    series = run.series()
+    if clock == "tau_mem":
+        return series
+    assert series.extraction is not None, "its onset has been read"
+    return series.extraction
+
+
+def gap_and_onset(run: Run, clock: Clock) -> tuple[Onset, Onset] | None:
+    """τ_gap and a clock of copying of a run, where both are known."""
     clocks = run.clocks(changes=False)
-    if clocks.gap is None or clocks.gap.estimate is None or clocks.memory.estimate is None:
+    onset = clocks.memory if clock == "tau_mem" else clocks.extraction
+    if clocks.gap is None or clocks.gap.estimate is None or onset is None or onset.estimate is None:
         return None
-    return clocks.gap, clocks.memory
+    return clocks.gap, onset
 
 
 def forecast_series(run: Run, series: Series, pilots: Sequence[tuple[Onset, Onset]]) -> Forecast:
-    """Forecast τ_mem from a series with the run's thresholds; the gap is used with at least three pilots."""
+    """Forecast copying from a series with the run's thresholds; the gap is used with at least three pilots."""
     settings = run.settings.clocks
     prior: tuple[Prior, str] | None = None
     gap = settings.gap_onset(series)
     if gap is not None and len(pilots) >= 3:
         prior = gap_prior(gap, pilots)
-    level = settings.memory_levels(run.copy_chance).nominal
-    return forecast_run(series.steps, series.copied, series.trials, level, run.copy_chance, prior)
+    chance = run.copy_chance if series.chance is None else series.chance
+    if series.chance is not None:  # measured with the copies, as in τ_ext: their onset is above it
+        settings = replace(settings, above_chance=True)
+    level = settings.memory_levels(chance).nominal
+    return forecast_run(series.steps, series.copied, series.trials, level, chance, prior)
 
 
-def replayed(run: Run, others: Sequence[tuple[Onset, Onset]]) -> list[tuple[Forecast, Onset]]:
-    """The forecasts at the evaluations shortly before memory began, each with the onset that was observed."""
-    series = run.series()
-    truth = run.clocks(changes=False).memory
+def replayed(run: Run, others: Sequence[tuple[Onset, Onset]], clock: Clock = "tau_mem") -> list[tuple[Forecast, Onset]]:
+    """The forecasts at the evaluations shortly before copying began, each with the onset that was observed."""
+    truth = chosen_onset(run.clocks(changes=False), clock, run)
     if truth.estimate is None:
         return []
+    series = copying_series(run, clock)
     steps = np.asarray(series.steps, dtype=np.float64)
     evaluations = np.flatnonzero((steps >= truth.estimate / EARLY) & (steps < truth.lower))
     return [(forecast_series(run, first_part(series, int(last) + 1), others), truth) for last in evaluations]
@@ -139,4 +164,5 @@ def first_part(series: Series, count: int) -> Series:
         copied=series.copied[:count],
         gaps=None if gaps is None else gaps[:count],
         gap_errors=None if errors is None else errors[:count],
+        chance=series.chance,
     )

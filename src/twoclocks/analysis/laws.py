@@ -21,9 +21,19 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.runs.load import Run
 
-Clock = Literal["tau_mem", "tau_rule", "tau_gap"]
-NAMES: dict[Clock, str] = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap"}
-FIELDS: dict[Clock, str] = {"tau_mem": "memory_threshold", "tau_rule": "rule_threshold", "tau_gap": "gap_threshold"}
+Clock = Literal["tau_mem", "tau_rule", "tau_gap", "tau_ext"]
+NAMES: dict[Clock, str] = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap", "tau_ext": "τ_ext"}
+FIELDS: dict[Clock, str] = {  # the settings with their thresholds
+    "tau_mem": "memory_threshold",
+    "tau_rule": "rule_threshold",
+    "tau_gap": "gap_threshold",
+    "tau_ext": "memory_threshold",
+}
+# Clocks that a run may lack, and why.
+MISSING: dict[Clock, str] = {
+    "tau_gap": "the loss gap was not measured (there are no held-out samples)",
+    "tau_ext": "extraction was not measured (evaluation.prompts is 0)",
+}
 MOST_CURVES = 500  # runs whose whole curves are compared: a few milliseconds each
 FACTORS = (0.5, 2.0, 5.0)  # thresholds besides the chosen one, as multiples of it
 
@@ -214,6 +224,8 @@ def clocks_at(run: Run, clock: Clock, threshold: float | None) -> Clocks:
     series, settings = run.series(), with_threshold(run.settings.clocks, clock, threshold)
     if clock == "tau_gap":
         return replace(clocks, gap=settings.gap_onset(series))
+    if clock == "tau_ext":
+        return replace(clocks, extraction=settings.extraction_clock(series))
     if clock == "tau_mem":
         return replace(clocks, memory=settings.memory_clock(series, run.copy_chance))
     return replace(clocks, rule=settings.rule_clock(series))
@@ -238,13 +250,16 @@ def unfit(run: Run, clock: Clock, origins: Collection[str]) -> str | None:
 
 def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
     """The onset of the named clock."""
-    if clock == "tau_gap":
-        if clocks.gap is None:
-            raise UserError(
-                f"{run.label}: the loss gap was not measured (there are no held-out samples); leave this run out"
-            )
-        return clocks.gap
-    return clocks.memory if clock == "tau_mem" else clocks.rule
+    onsets: dict[Clock, Onset | None] = {
+        "tau_mem": clocks.memory,
+        "tau_rule": clocks.rule,
+        "tau_gap": clocks.gap,
+        "tau_ext": clocks.extraction,
+    }
+    found = onsets[clock]
+    if found is None:
+        raise UserError(f"{run.label}: {MISSING[clock]}; leave this run out")
+    return found
 
 
 def crossed_seeds(points: Sequence[Point]) -> dict[str, VarianceSplit]:

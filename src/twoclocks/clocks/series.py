@@ -10,7 +10,7 @@ import numpy as np
 from twoclocks.clocks.onset import Numbers
 from twoclocks.clocks.quality import Quality
 from twoclocks.core.arrays import Floats
-from twoclocks.core.counts import TRIALS, Row, hits_of, is_stored, scaled_hits
+from twoclocks.core.counts import TRIALS, Row, hits_key, hits_of, is_stored, scaled_hits, trials_key
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class SeriesColumns:
     held_out_loss: str
     gap_error: str
     step: str = "step"
+    extracted: tuple[str, str] = ("", "")  # training texts and held-out texts that are continued verbatim
     parts: Mapping[str, str] = field(default_factory=dict)
     quality: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name: columns of value and error, best first
 
@@ -71,6 +72,8 @@ class Series:
     copied_valid: Numbers | None = None  # copies that are valid too; None: all copies are
     quality: Quality | None = None  # of samples without a rule
     similarity: Numbers | None = None  # mean cosine of a sample with its nearest training row
+    chance: float | None = None  # at which a copy was counted without copying, where the evaluations measured it
+    extraction: Series | None = None  # the same with training texts continued from a prefix in place of samples
 
     @classmethod
     def from_looks(cls, looks: Sequence[Look], copies: str = "copies") -> Series:
@@ -118,9 +121,32 @@ class Series:
         kinds = {kind: name for kind, name in parts.items() if all(is_stored(row, name) for row in rows)}
         found = {kind: [scaled_hits(row, name) for row in rows] for kind, name in kinds.items()}
         looks = [Look.from_row(row, columns) for row in rows]
+        series = cls.from_looks(looks)
         return replace(
-            cls.from_looks(looks), parts=found, quality=quality_of(rows, columns.quality, columns.held_out_loss)
+            series,
+            parts=found,
+            quality=quality_of(rows, columns.quality, columns.held_out_loss),
+            extraction=extraction_of(series, rows, *columns.extracted),
         )
+
+
+def extraction_of(series: Series, rows: Sequence[Row], extracted: str, held_out: str) -> Series | None:
+    """The training texts that were continued verbatim, as copies; None where some row has none of these counts.
+
+    Held-out texts are the chance level: the largest share that was guessed at one evaluation, 0 if none was tried.
+    """
+    if not rows or not all({hits_key(extracted), trials_key(extracted)} <= row.keys() for row in rows):
+        return None
+    guessed = [row[hits_key(held_out)] / row[trials_key(held_out)] for row in rows if row.get(trials_key(held_out))]
+    return Series(
+        steps=series.steps,
+        trials=[int(row[trials_key(extracted)]) for row in rows],
+        copied=[int(row[hits_key(extracted)]) for row in rows],
+        gaps=series.gaps,
+        gap_errors=series.gap_errors,
+        copies="training texts continued verbatim",
+        chance=max(guessed, default=0.0),
+    )
 
 
 def quality_of(rows: Sequence[Row], columns: Mapping[str, tuple[str, str]], held_out_loss: str) -> Quality | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -123,6 +123,7 @@ class ClockSettings(Settings):
             },
             changes=change_points(series, self.confidence or PLAIN) if changes else {},
             generation=self.generation_onset(series, memory),
+            extraction=self.extraction_clock(series),
         )
 
     def rule_clock(self, series: Series) -> Onset:
@@ -134,6 +135,16 @@ class ClockSettings(Settings):
         """τ_mem, defined in words of this series."""
         above = f"above {'chance + ' if self.above_chance else ''}{self.memory_threshold:g}"
         return self.memory_onset(series, copy_chance, f"{series.copies} {above}")
+
+    def extraction_clock(self, series: Series) -> Onset | None:
+        """τ_ext: when training texts can be extracted, beyond what guessing continues of held-out ones.
+
+        None where that was not tried, or where guessing leaves no room above it.
+        """
+        tried = series.extraction
+        if tried is None or self.memory_threshold + (tried.chance or 0.0) >= 1:
+            return None
+        return replace(self, above_chance=True).memory_clock(tried, tried.chance)
 
     def memory_onset(self, series: Series, chance: Chance | float | None, what: str) -> Onset:
         """When the copy rate rises above its threshold to stay there; an uncertain chance level widens the bounds."""

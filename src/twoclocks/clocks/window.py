@@ -24,6 +24,8 @@ class Clocks:
     changes: Mapping[str, Onset] = field(default_factory=dict)  # of "rule" and "memory", by change point
     generation: Onset | None = None  # τ_gen of data without a rule: when samples are nearly as good as they get
 
+    extraction: Onset | None = None  # τ_ext: when training texts are continued verbatim; None if it was not tried
+
     @property
     def has_rule(self) -> bool:
         """Whether there is a rule clock: natural data have the clocks of quality, of copies and of the loss gap."""
@@ -124,6 +126,7 @@ class Clocks:
             "tau_rule": self.rule.as_json(),
             **({} if self.generation is None else {"tau_gen": self.generation.as_json()}),
             "tau_mem": self.memory.as_json(),
+            **({} if self.extraction is None else {"tau_ext": self.extraction.as_json()}),
             "tau_gap": None if self.gap is None else self.gap.as_json(),
             "parts": {kind: one.as_json() for kind, one in self.parts.items()},
             "change_points": {name: one.as_json() for name, one in self.changes.items()},

@@ -50,6 +50,8 @@ def named_onsets(clocks: Clocks) -> dict[str, Onset]:
     if clocks.generation is not None:
         found["τ_gen"] = clocks.generation
     found["τ_mem"] = clocks.memory
+    if clocks.extraction is not None:
+        found["τ_ext"] = clocks.extraction
     if clocks.gap is not None:
         found["τ_gap"] = clocks.gap
     if len(clocks.parts) > 1:

@@ -28,6 +28,8 @@ LOSS_HELD_OUT_ERROR = loss_column("held_out_error")  # standard error of the hel
 LOSS_HELD_OUT_BITS = loss_column("held_out_bits")  # of texts: bits per character, exact (GPT) or an upper bound (MD4)
 LOSS_GAP_ERROR = loss_column("gap_error")  # standard error of held-out minus training loss
 
+EXTRACTED = {"train": "extracted", "held_out": "extracted_held_out"}  # by split: texts continued verbatim from a prefix
+
 # What a table of many runs shows of the last evaluation of each.
 SUMMARY = (SampleAccuracy.name, SampleMemorization.name, ValidNew.name, LOSS, LOSS_TRAIN, LOSS_HELD_OUT, LOSS_CUBE)
 
@@ -73,6 +75,7 @@ def clock_columns(part_kinds: Iterable[str], weights: Weights = "raw") -> Series
         held_out_loss=name(LOSS_HELD_OUT),
         gap_error=name(LOSS_GAP_ERROR),
         step=STEP,
+        extracted=(name(EXTRACTED["train"]), name(EXTRACTED["held_out"])),
         parts={kind: name(PartAccuracy.column(kind)) for kind in part_kinds},
         quality={
             "Fréchet distance": (name(FRECHET), name(FRECHET_ERROR)),

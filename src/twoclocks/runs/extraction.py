@@ -14,9 +14,8 @@ from torch import Tensor
 from twoclocks.core.counts import hits_key, trials_key
 from twoclocks.evaluation.metric import Column
 from twoclocks.objectives.base import Network, sample
+from twoclocks.runs.columns import EXTRACTED
 from twoclocks.runs.settings import RunSettings
-
-EXTRACTED = {"train": "extracted", "held_out": "extracted_held_out"}  # column by split
 
 
 @dataclass(frozen=True)
