@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from twoclocks.integrations.transformers import MonitorCallback, generator
 from twoclocks.monitor import Extractable, Verbatim, continue_pieces
 
 END, PARTS = "<|endoftext|>", 20  # a single file is cut into this many documents
+LEAST = 4  # documents, and pieces of each kind
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def pieces_of(texts: list[str], tokenizer: PreTrainedTokenizerFast, length: int)
     start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     rows = [[start, *one[i : i + length - 1]] for one in ids for i in range(0, len(one) - length + 2, length - 1)]
-    return np.random.default_rng(0).permutation(np.unique(rows, axis=0))
+    whole = np.array(rows, dtype=np.int64).reshape(-1, length)
+    return np.random.default_rng(0).permutation(np.unique(whole, axis=0))
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,18 +89,35 @@ parser.add_argument("--text", type=Path, help="a UTF-8 text file, or a folder of
 parser.add_argument("--out", type=Path, default=Path("finetuned"))
 parser.add_argument("--smoke", action="store_true", help="a tiny new model on few pieces: less than a minute")
 asked = parser.parse_args()
+
+
+def refuse(reason: str) -> NoReturn:
+    """One line, exit status 2: for wrong arguments and texts."""
+    parser.exit(2, f"finetune_gpt2: {reason}\n")
+
+
 scale = Scale(48, 12, 20, 20, 128, 128, 16, 3e-3, 800, 30) if asked.smoke else Scale()
 torch.manual_seed(0)
-texts = sorted(set(documents(asked.text)))
+try:
+    texts = sorted(set(documents(asked.text)))
+except (OSError, UnicodeDecodeError) as error:
+    refuse(f"--text {asked.text}: cannot be read ({error}); give UTF-8 text files")
+if len(texts) < LEAST:
+    refuse(f"--text {asked.text}: has {len(texts)} different documents (a file: {PARTS} parts); give {LEAST} or more")
 random.Random(0).shuffle(texts)
 held_out_texts, train_texts = texts[: len(texts) // 4], texts[len(texts) // 4 :]  # whole documents are held out
 if asked.model:
+    if not Path(asked.model).is_dir():
+        refuse(f"--model {asked.model}: is no folder; give one that save_pretrained wrote")
     tokenizer = AutoTokenizer.from_pretrained(asked.model, local_files_only=True)
     model = AutoModelForCausalLM.from_pretrained(asked.model, local_files_only=True)
 else:
     model, tokenizer = tiny(texts, scale.length)
 train = pieces_of(train_texts, tokenizer, scale.length)[: scale.pieces]
 held_out = pieces_of(held_out_texts, tokenizer, scale.length)
+if min(len(train), len(held_out)) < LEAST:
+    found = f"{len(train)} training pieces and {len(held_out)} held-out pieces of {scale.length} tokens"
+    refuse(f"--text {asked.text}: gives {found}; give more or longer documents")
 prompts = np.concatenate([train[: scale.prompts], held_out[: scale.prompts]])[:, : scale.prefix + scale.tokens]
 print(f"{len(train)} training pieces and {len(held_out)} held-out pieces of {scale.length} tokens")
 

@@ -234,6 +234,9 @@ def test_every_rule_has_controls(name: str) -> None:
         found = controls_of(rule, training_set(rule, 256), samples=200)
         least = 2 if name == "free" else 3  # whose pieces are single entries, without neighbours
         assert len({control.name for control in found}) == len(found) >= least
+        if rule.is_text:  # the order of a whole string would only repeat training strings
+            assert [control.name for control in found] == ["1-gram", "2-gram", "3-gram"]
+            continue
         assert sum("as long as" in control.name for control in found) == 1 and found[-1].name == "pairwise tree"
         for control in found:
             assert control.samples == 200 and 0 <= control.copies <= control.validity <= 1
@@ -286,3 +289,17 @@ def test_what_cannot_be_asked_for_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SettingError, match="6 entries of 2 symbols"):
         pairwise_control(rule, train, 10, 0)
     assert [control.name for control in controls_of(rule, train, 10)][-1] == "3-gram, as long as a group"
+
+
+def test_copies_of_text_baselines_are_counted_as_those_of_a_run() -> None:
+    """By a run of tokens; 3-grams of letters hardly ever repeat a whole string."""
+    rule = RULES.create("text", length=64)
+    train = training_set(rule, 64)
+    whole, short = (controls_of(rule, train, 500, copy_run=run)[-1] for run in (64, 24))
+    drawn = ngram_samples(train.numpy(), rule.symbols, 3, 500, numpy_stream(0, "n-gram control", 3))
+    strings = ["".join(map(chr, row)) for row in train.tolist()]
+    counted = sum(
+        any("".join(map(chr, row[at : at + 24])) in text for at in range(41) for text in strings)
+        for row in drawn.tolist()
+    )
+    assert whole.copies < short.copies == counted / 500

@@ -69,10 +69,14 @@ def test_columns_and_chance_levels(rule: Text) -> None:
     assert row["sample_memorization"] == (runs >= RUN).mean() and row["verbatim_run"] == pytest.approx(runs.mean())
     assert row["verbatim_run_median"] == np.quantile(runs, 0.5) and row["verbatim_run_high"] == np.quantile(runs, 0.9)
     assert row["text_distance"] == pytest.approx(float(differ.mean())) and row["text_distance_low"] == 0
+    assert row["verbatim_run_low"] == pytest.approx(np.quantile(runs, 0.1))
+    assert row["text_distance_high"] == pytest.approx(np.quantile(differ.numpy(), 0.9))
+    apart = (held_out[:, None] != train[None]).double().mean(dim=2).amin(dim=1)
     chance = {column.name: column.chance_rule for column in evaluator.columns()}
     assert chance["sample_memorization"] == (unseen >= RUN).mean() and chance["verbatim_run"] == pytest.approx(
         unseen.mean()
     )
+    assert chance["text_distance"] == pytest.approx(float(apart.mean())) != 0
     assert "sample_accuracy" not in row and "image_distance" not in row
     words = {column.name: column.about for column in evaluator.columns()}["sample_memorization"]
     assert words == "samples of which 12 tokens in a row occur in a training text"

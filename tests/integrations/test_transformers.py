@@ -11,7 +11,7 @@ import pytest
 import torch
 from loops import EVERY, STOP, TRAIN, Net, equal, looks, loss_of, new_monitor, sampler, weights
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 from twoclocks.integrations.transformers import MonitorCallback, generator
 
@@ -134,5 +134,11 @@ def test_the_generator_continues_greedily_in_batches_and_never_ends_early() -> N
         logits[:, 3] = -torch.inf  # the end of a text
         rows = torch.cat([rows, logits.argmax(1, keepdim=True)], 1)
     assert found.tolist() == rows[:, 4:].tolist()
+    # What a model's own settings of generation would hide is not hidden, and they are as before.
+    own = {"repetition_penalty": 1.8, "no_repeat_ngram_size": 2, "num_beams": 3, "do_sample": True}
+    model.generation_config.update(**own)
+    assert generator(model, batch=3, pad_token_id=0)(prefixes, 6).tolist() == found.tolist()
+    assert all(getattr(model.generation_config, name) == value for name, value in own.items())
+    model.generation_config = GenerationConfig(bos_token_id=0, eos_token_id=3)
     drawn = generator(model, pad_token_id=0, do_sample=True)(prefixes, 6)
     assert drawn.shape == (7, 6) and drawn.tolist() != found.tolist()

@@ -146,3 +146,21 @@ def test_images_of_another_shape_and_settings_out_of_range_are_named(tmp_path: P
         load_descriptor(path, edge=0)
     with pytest.raises(tc.UserError, match=r"^square: 'yes' is not allowed"):
         load_descriptor(path, square="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "images",
+    [IMAGES.astype(np.float32), IMAGES.astype(np.uint16) * 200, IMAGES.astype(np.int64) - 300, np.float32(IMAGES) / 90],
+)
+def test_pixels_of_another_range_are_refused(tmp_path: Path, images: np.ndarray) -> None:
+    """They would all become black or white, and so alike."""
+    with pytest.raises(tc.UserError, match=r"images: pixels from .* are not allowed; give integers from 0 to 255"):
+        load_descriptor(scripted(tmp_path, Pooled()))(images)
+
+
+def test_floats_that_are_never_negative_are_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    describe = load_descriptor(scripted(tmp_path, Pooled()))
+    describe(np.float32(IMAGES) / 127.5 - 1)
+    assert not caplog.records
+    describe(np.float32(IMAGES) / 255)
+    assert "not as 0 to 1" in caplog.text

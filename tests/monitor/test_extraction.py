@@ -61,7 +61,10 @@ def test_brute_force_finds_the_same_where_many_pieces_share_a_prefix(tokens: int
         (held_out, train, answers[40:], found.held_out),
     ):
         rows = np.concatenate([own[:, :PREFIX], part[:, PREFIX:]], axis=1)
-        ours, theirs = brute(rows, own, needed), brute(rows, other, needed)
+        # A row counts by its own piece, even where it continues another one with the same prefix.
+        ours = [brute(rows[k : k + 1], own[k : k + 1], needed)[0] for k in range(len(rows))]
+        theirs = brute(rows, other, needed)
+        assert brute(rows, own, needed) != ours
         assert result is not None and result.tokens.tolist() == ours
         assert result.counted.tolist() == [one < 0 for one in theirs]
         assert result.hits == sum(a >= needed and b < 0 for a, b in zip(ours, theirs, strict=True))

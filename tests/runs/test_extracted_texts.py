@@ -82,6 +82,69 @@ def test_as_many_tokens_as_asked_for_must_be_verbatim(right: int, hits: int) -> 
     assert found.row(memory)["extracted_hits"] == hits
 
 
+@pytest.mark.parametrize("wrong", [8, 14, 19])
+def test_tokens_behind_the_first_wrong_one_do_not_count(wrong: int) -> None:
+    """All but one token is right: twelve in a row are left only behind an error, which is no continuation."""
+    found = Experiment(settings_of()).extraction
+    assert found is not None
+    known = found.texts["train"].clone()
+    known[:, wrong] = (known[:, wrong] + 1) % 27
+    assert found.row(Memory(known, 27, 0))["extracted_hits"] == 0  # type: ignore[arg-type]
+
+
+def test_a_text_that_ends_before_enough_tokens_counts_if_it_is_continued_to_its_end() -> None:
+    found = Experiment(settings_of(**{"evaluation.copy_run": 24})).extraction
+    assert found is not None and found.needed == 16
+    memory: Any = Memory(found.texts["train"], 27, 0)
+    assert found.row(memory)["extracted_hits"] == 10
+
+
+def test_every_prompt_has_noise_of_its_own() -> None:
+    """The same prompt, many times, and a network that knows nothing: the continuations differ."""
+    experiment = Experiment(settings_of(**{"model.name": "gpt", "objective": {"name": "autoregressive"}}))
+    found = experiment.extraction
+    assert found is not None and len(torch.unique(found.noise, dim=0)) == len(found.noise) == 10
+    same = found.texts["train"][:1, :8].expand(10, 8)
+    drawn = sample(experiment.objective, experiment.network, found.noise, prompts=same)
+    assert len(torch.unique(drawn, dim=0)) == 10
+
+
+def test_a_prompt_is_read_by_the_cache_as_without_one() -> None:
+    """A causal network with a cache of keys and values, against one call of the whole text for every token."""
+    experiment = Experiment(settings_of(**{"model.name": "gpt", "objective": {"name": "autoregressive"}}))
+    network, found = experiment.network.eval(), experiment.extraction
+    assert found is not None
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(3.0)  # so that what was read before matters
+        drawn = sample(experiment.objective, network, found.noise, prompts=found.texts["train"][:, :8])
+        uncached: Any = lambda tokens: network(tokens)  # noqa: E731, PLW0108 (a callable that has no cache)
+        slow = sample(experiment.objective, uncached, found.noise, prompts=found.texts["train"][:, :8])
+    assert torch.equal(drawn, slow)
+
+
+def test_prompts_longer_than_a_text_are_refused() -> None:
+    objective = Autoregressive()
+    noise = objective.draw_noise(2, (24,), torch.Generator())
+    with pytest.raises(ValueError, match="25 tokens, samples have 24"):
+        sample(objective, lambda tokens: tokens, noise, prompts=torch.zeros(2, 25, dtype=torch.int64))  # type: ignore
+
+
+def test_extraction_is_that_of_the_raw_weights() -> None:
+    experiment = Experiment(settings_of(**{"training.average": 0.9}))
+    assert experiment.average is not None and experiment.extraction is not None
+    asked: list[Any] = []
+
+    class Spy(type(experiment.extraction)):  # type: ignore[misc]
+        def row(self, network: Any) -> dict[str, int]:
+            asked.append(network)
+            return super().row(network)  # type: ignore[no-any-return]
+
+    object.__setattr__(experiment, "extraction", Spy(**vars(experiment.extraction)))
+    experiment.evaluate(0, 0.0)
+    assert asked == [experiment.network]
+
+
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(settings_of(), tmp_path_factory.mktemp("text") / "run")

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,49 @@ class Kind:
         return f"pack the {self.what} again (twoclocks data pack)"
 
 
+FileState = tuple[int, int, int]
+
+
+def file_state(path: Path | str) -> FileState | None:
+    """What changes when a file is replaced or written to: inode, bytes and time; None where there is none."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class Packed(Protocol):
+    @property
+    def digest(self) -> str: ...
+
+
+P = TypeVar("P", bound=Packed)
+
+
+class OpenFiles(Generic[P]):
+    """Packed files that this process has read, each once; a file that was replaced is read again.
+
+    Whoever asks with a digest gets that content even if another file is there by now: a run must not change its data.
+    """
+
+    def __init__(self, read: Callable[[Path], P]) -> None:
+        self._read = read
+        self._current: dict[Path, tuple[FileState | None, P]] = {}
+        self._by_digest: dict[tuple[Path, str], P] = {}
+
+    def get(self, path: Path, digest: str = "") -> P:
+        """The content of a file; UserError where it cannot be read."""
+        if (path, digest) in self._by_digest:
+            return self._by_digest[path, digest]
+        state = file_state(path)
+        known = self._current.get(path)
+        if known is None or known[0] != state:
+            known = self._current[path] = state, self._read(path)
+            self._by_digest[path, known[1].digest] = known[1]
+        return known[1]
+
+
 def digest_of(array: Array, before: bytes = b"") -> str:
     """SHA-256 of type, shape and bytes: three grey images and one RGB image with the same bytes differ.
 
@@ -54,6 +97,12 @@ def digest_of(array: Array, before: bytes = b"") -> str:
     for part in _chunks(array):
         found.update(part)
     return found.hexdigest()
+
+
+def ends_of(array: Array) -> tuple[int, int]:
+    """The smallest and the largest entry, read chunk by chunk; (0, 0) of none."""
+    ends = [(int(part.min()), int(part.max())) for part in (np.frombuffer(one, array.dtype) for one in _chunks(array))]
+    return min((low for low, _ in ends), default=0), max((high for _, high in ends), default=0)
 
 
 def _chunks(array: Array) -> Iterator[memoryview]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
-from twoclocks.core.packed_file import About, Kind, digest_of, read_array, write_array
+from twoclocks.core.packed_file import About, Kind, digest_of, ends_of, read_array, write_array
 
 Tokens = npt.NDArray[np.unsignedinteger[Any]]
 Starts = npt.NDArray[np.int64]
@@ -79,6 +79,20 @@ class PackedText:
         found: str = self.about["digest"]
         return found
 
+    def characters_per_token(self, rows: Tokens) -> float | None:
+        """Characters of the text that a token of these rows stands for, on average; None where nobody knows.
+
+        Of a tokenizer it is the mean over the whole text: what a token stands for can depend on its neighbours. A text
+        with unknown tokens has no such number.
+        """
+        if self.vocabulary.kind == "tokenizer":
+            known = not self.about.get("counts", {}).get("unknown tokens")
+            characters = self.about.get("characters", 0)
+            return characters / len(self.tokens) if characters and known else None
+        if self.vocabulary.kind == "bytes":  # every character has one byte that is no continuation byte
+            return float(np.mean((np.asarray(rows) & 0xC0) != 0x80))
+        return 1.0
+
     def __len__(self) -> int:
         """The number of documents."""
         return len(self.starts) - 1
@@ -104,6 +118,7 @@ def token_type(symbols: int) -> np.dtype[Any]:
 
 def make_packed_text(tokens: Tokens, starts: Starts, vocabulary: Vocabulary, origin: Mapping[str, Any]) -> PackedText:
     """Packed text of these tokens; ``origin`` has source, options, skipped and duplicates."""
+    check_tokens(tokens, vocabulary.symbols)
     tokens = np.ascontiguousarray(tokens, dtype=token_type(vocabulary.symbols))
     words = {"kind": vocabulary.kind, "table": vocabulary.table, "symbols": vocabulary.symbols}
     stored = {"format": TEXT.format, "shape": list(tokens.shape), "type": tokens.dtype.name}
@@ -111,6 +126,14 @@ def make_packed_text(tokens: Tokens, starts: Starts, vocabulary: Vocabulary, ori
     return PackedText(
         tokens, np.asarray(starts, dtype=np.int64), vocabulary, {**about, "digest": _digest(tokens, about)}
     )
+
+
+def check_tokens(tokens: Tokens, symbols: int) -> None:
+    """UserError where a token stands for nothing in the vocabulary."""
+    low, high = ends_of(tokens)
+    if low < 0 or high >= symbols:
+        found = high if high >= symbols else low
+        raise UserError(f"tokens: {found:,} is not in the vocabulary of {symbols:,} symbols; pack the text again")
 
 
 def _digest(tokens: Tokens, about: About) -> str:
@@ -127,6 +150,10 @@ def read_packed_text(path: Path | str) -> PackedText:
     tokens, about = read_array(TEXT, path, _digest)
     words = about["vocabulary"]
     vocabulary = Vocabulary(words["kind"], words["table"], words["symbols"])
+    try:
+        check_tokens(tokens, vocabulary.symbols)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return PackedText(tokens, np.array(about["starts"], dtype=np.int64), vocabulary, about)
 
 
@@ -147,6 +174,7 @@ def _is_complete(about: About) -> bool:
         and isinstance(about["source"], str)
         and isinstance(about["options"], dict)
         and isinstance(about.get("counts", {}), dict)
+        and type(about.get("characters", 0)) is int
         and all(isinstance(about[name], list) for name in ("skipped", "duplicates"))
     )
 

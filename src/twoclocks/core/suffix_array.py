@@ -52,8 +52,8 @@ class SuffixArray:
         # Each text ends with a separator of its own, which no sample has: no run crosses two texts, and no two suffixes
         # are equal. Separators come first in the order.
         number = len(texts)
-        pieces = [piece for i, text in enumerate(texts) for piece in (np.asarray(text) + number, np.array([i]))]
-        tokens = np.concatenate(pieces).astype(np.int64)
+        wide = [np.asarray(text, dtype=np.int64) for text in texts]  # small integers would overflow
+        tokens = np.concatenate([piece for i, text in enumerate(wide) for piece in (text + number, np.array([i]))])
         self.begins = np.concatenate([[0], np.cumsum([len(text) + 1 for text in texts])])
         self.ids = int(tokens.max()) + 1 - number  # ids of tokens are below
         self.first = np.concatenate([[0], np.cumsum(np.bincount(tokens, minlength=number))])[number:]
@@ -65,10 +65,11 @@ class SuffixArray:
         """The longest run of each sample: the first in the sample where several are as long."""
         lengths = np.array([len(sample) for sample in samples], dtype=np.int64)
         nothing = [np.full(1, -1)]  # after each sample, so that no run crosses two samples
-        tokens = np.concatenate([part for sample in samples for part in (np.asarray(sample), *nothing)] or nothing)
+        wide = [np.asarray(sample, dtype=np.int64) for sample in samples]
+        tokens = np.concatenate([part for sample in wide for part in (sample, *nothing)] or nothing)
         begins = np.concatenate([[0], np.cumsum(lengths + 1)])[:-1]
         owner = np.repeat(np.arange(len(samples)), lengths + 1)
-        return self.best_of_samples(tokens.astype(np.int64), begins, owner)
+        return self.best_of_samples(tokens, begins, owner)
 
     def best_of_samples(self, tokens: Tokens, begins: Indices, owner: Indices) -> Runs:
         """The longest run of each sample, where ``owner`` is the sample of each token."""

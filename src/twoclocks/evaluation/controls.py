@@ -17,6 +17,7 @@ from twoclocks.core.lazy import torch
 from twoclocks.core.proportion import clopper_pearson
 from twoclocks.core.rows import is_member, row_keys
 from twoclocks.core.seeds import numpy_stream
+from twoclocks.evaluation.verbatim import RunCopies
 from twoclocks.rules.base import Rule
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def pairwise_control(rule: Rule, train: Tensor, samples: int, seed: int) -> Cont
     return judged("pairwise tree", rule, rows, drawn)
 
 
-def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -> list[Control]:
+def controls_of(
+    rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0, copy_run: int | None = None
+) -> list[Control]:
     """The controls that fit a rule; which ones follows from the smallest piece that the rule constrains.
 
     n-grams of all orders that are smaller than that piece (of pieces beyond seven entries: 1, 2, 3 and the largest
@@ -72,9 +75,14 @@ def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -
     that does, where the piece is consecutive in raster order: groups and rows are, and so is the lowest layer of a
     grammar; for scattered groups, columns, blocks and higher layers no order sees the piece. Then the tree of
     pairs, unless the sample is too large for it. Images have none: they need other baselines than n-grams of pixels.
+
+    ``copy_run``: for texts, the run that makes a copy (``evaluation.copy_run``), so that baselines are counted as the
+    samples of a run are. They have no order of the whole string: it would only repeat training strings.
     """
     if rule.is_image:
         return []
+    if rule.is_text:
+        return text_controls(rule, train, samples, seed, copy_run)
     pieces = {kind: piece.shape[2] for kind, piece in rule.parts(rule.empty(1)).items()}
     smallest = min(pieces, key=lambda kind: pieces[kind])
     orders = tried_orders(range(1, pieces[smallest]), rule, len(train))
@@ -84,6 +92,18 @@ def controls_of(rule: Rule, train: Tensor, samples: int = 2048, seed: int = 0) -
     found.append(replace(whole, name=f"{whole.name}, as long as a {piece}"))
     if math.prod(rule.shape) * rule.symbols <= PAIRED:
         found.append(pairwise_control(rule, train, samples, seed))
+    return found
+
+
+def text_controls(rule: Rule, train: Tensor, samples: int, seed: int, copy_run: int | None) -> list[Control]:
+    """n-grams of orders 1 to 3, and the largest whose contexts the training texts can fill."""
+    copies = RunCopies(train, rule.shape[0] if copy_run is None else copy_run)
+    rows = training_rows(rule, train, samples)
+    found = []
+    for order in tried_orders(range(1, rule.shape[0]), rule, len(train)):
+        drawn = ngram_samples(rows, rule.symbols, order, samples, numpy_stream(seed, "n-gram control", order))
+        valid = rule.is_valid(torch.from_numpy(drawn))
+        found.append(control_of(f"{order}-gram", valid, copies.found(torch.from_numpy(drawn))))
     return found
 
 
@@ -108,13 +128,16 @@ def training_rows(rule: Rule, train: Tensor, samples: int) -> Whole:
 
 def judged(name: str, rule: Rule, rows: Whole, drawn: Whole) -> Control:
     """The control of the samples (n, entries) that were drawn: how many are valid, how many are copies."""
-    hits = [
-        int(rule.is_valid(torch.from_numpy(drawn.reshape(-1, *rule.shape))).sum()),
-        int(is_member(drawn, rows, rule.symbols).sum()),
-    ]
-    low, high = clopper_pearson(hits, len(drawn), TAIL)
+    valid = rule.is_valid(torch.from_numpy(drawn.reshape(-1, *rule.shape)))
+    return control_of(name, valid, torch.from_numpy(is_member(drawn, rows, rule.symbols)))
+
+
+def control_of(name: str, valid: Tensor, copied: Tensor) -> Control:
+    """A control of samples that are valid or not, copies or not (n,), with intervals."""
+    n, hits = len(valid), [int(valid.sum()), int(copied.sum())]
+    low, high = clopper_pearson(hits, n, TAIL)
     valid_ci, copied_ci = zip(low.tolist(), high.tolist(), strict=True)
-    return Control(name, len(drawn), hits[0] / len(drawn), valid_ci, hits[1] / len(drawn), copied_ci)
+    return Control(name, n, hits[0] / n, valid_ci, hits[1] / n, copied_ci)
 
 
 def ngram_samples(rows: Whole, symbols: int, order: int, samples: int, rng: np.random.Generator) -> Whole:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from twoclocks.monitor.extraction import Generate
 
 telemetry_off()
 try:
-    from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import GenerationConfig, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 except ImportError as error:
     raise missing_extra("transformers", "transformers", error) from None
 
@@ -89,19 +91,33 @@ class MonitorCallback(TrainerCallback):
 def generator(model: Any, batch: int = 64, **options: Any) -> Generate:
     """The function that ``tc.monitor.continue_pieces`` and ``measure_extraction`` need, by ``model.generate``.
 
-    It is greedy unless ``options``, which are those of ``generate``, say otherwise. Special tokens that would end a
-    text are not generated: a continuation has the length that is asked for.
+    It is greedy unless ``options``, which are those of ``generate``, say otherwise: the model's own
+    ``generation_config`` (beams, penalties of repetition, …) does not apply, since it would hide what was memorized.
+    Special tokens that would end a text are not generated: a continuation has the length that is asked for.
     """
 
     def generate(prefixes: Any, length: int) -> torch.Tensor:
-        how = {"do_sample": False, "min_new_tokens": length, "max_new_tokens": length, **options}
+        how = {"do_sample": False, "num_beams": 1, "min_new_tokens": length, "max_new_tokens": length, **options}
         found = []
-        for part in torch.as_tensor(prefixes).to(model.device).split(batch):
-            whole = model.generate(part, attention_mask=torch.ones_like(part), **how)
-            found.append(whole[:, part.shape[1] :].cpu())
+        with plain_generation(model):
+            for part in torch.as_tensor(prefixes).to(model.device).split(batch):
+                whole = model.generate(part, attention_mask=torch.ones_like(part), **how)
+                found.append(whole[:, part.shape[1] :].cpu())
         return torch.cat(found)
 
     return generate
+
+
+@contextmanager
+def plain_generation(model: Any) -> Iterator[None]:
+    """Meanwhile, a model generates by the library's defaults; its special tokens are its own."""
+    own = model.generation_config
+    special = {name: getattr(own, name, None) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    model.generation_config = GenerationConfig(**special)
+    try:
+        yield
+    finally:
+        model.generation_config = own
 
 
 def _tracker_of(callback: TrainerCallback) -> tuple[str, Any] | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy.typing as npt
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.lazy import torch
@@ -16,6 +19,9 @@ from twoclocks.core.text import show
 from twoclocks.monitor.inputs import as_array, checked_flag, checked_integer
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's red, green and blue, from 0 to 1
+log = logging.getLogger("twoclocks")
+
+TOLERANCE = 0.5  # by which floats may leave −1 to 1
 EXAMPLE = "such as sscd_disc_mixup.torchscript.pt"
 
 
@@ -44,6 +50,7 @@ class Descriptor:
         if array.ndim != 4 or array.shape[1] != 3 or array.dtype.kind not in "uif":
             fix = "give RGB images (n, 3, height, width): integers from 0 to 255, or floats from −1 to 1"
             raise UserError(f"images: {array.dtype} of shape {array.shape} is not allowed; {fix}")
+        check_range(array)
         pixels = torch.tensor(array, device=self.device).float()
         pixels = pixels / 255 if array.dtype.kind in "ui" else (pixels + 1) / 2
         size = self.size_of(*array.shape[2:])
@@ -58,6 +65,20 @@ class Descriptor:
             return self.edge, self.edge
         short = min(height, width)
         return self.edge * height // short, self.edge * width // short
+
+
+def check_range(images: npt.NDArray[Any]) -> None:
+    """UserError for pixels of another range, which would become all black or all white, and so alike.
+
+    Floats may leave −1 to 1 a little, as those of a decoder do.
+    """
+    low, high = (float(images.min()), float(images.max())) if images.size else (0.0, 0.0)
+    least, most = (0.0, 255.0) if images.dtype.kind in "ui" else (-1 - TOLERANCE, 1 + TOLERANCE)
+    if not (least <= low and high <= most):
+        fix = "give integers from 0 to 255, or floats from −1 to 1"
+        raise UserError(f"images: pixels from {low:g} to {high:g} ({images.dtype}) are not allowed; {fix}")
+    if images.dtype.kind == "f" and low >= 0 and images.size:
+        log.warning("images: no pixel is negative; floats are taken as −1 (black) to 1 (white), not as 0 to 1")
 
 
 def load_descriptor(

@@ -119,16 +119,19 @@ def measure_extraction(
     ours = as_pieces(train, "train")
     theirs = None if held_out is None else as_pieces(held_out, "held_out")
     prompts = Prompts(ours, theirs, prefix, tokens)
-    length = prompts.prefix + prompts.tokens
-    found = prompts.outcomes(continue_pieces(ours[:, :length], generate, prefix))
-    counted = Continued(found.train, found.held_out < 0, prompts.tokens, confidence)
-    check_counted(counted, "train")
-    if theirs is None:
-        return Extraction(counted, None)
-    found = prompts.outcomes(continue_pieces(theirs[:, :length], generate, prefix))
-    control = Continued(found.held_out, found.train < 0, prompts.tokens, confidence)
-    check_counted(control, "held_out")
-    return Extraction(counted, control)
+
+    def continued(pieces: Tokens, name: str) -> Continued:
+        """By its own piece: a model that continues another one with the same prefix has not continued this one."""
+        asked = pieces[:, : prompts.prefix + prompts.tokens]
+        rows = continue_pieces(asked, generate, prefix)
+        both = prompts.outcomes(rows)
+        only = (both.held_out if name == "train" else both.train) < 0  # the other set has this prefix too
+        found = Continued(shared_beginning(rows, asked) - prompts.prefix, only, prompts.tokens, confidence)
+        check_counted(found, name)
+        return found
+
+    counted = continued(ours, "train")
+    return Extraction(counted, None if theirs is None else continued(theirs, "held_out"))
 
 
 def continue_pieces(pieces: Any, generate: Generate, prefix: int) -> Tokens:

@@ -140,6 +140,8 @@ def sample(
 
     ``prompts`` (n, k): the first tokens of each sample, which the model continues; see ``Objective.prompted``.
     """
+    if prompts is not None and prompts.shape[1] > noise.shape[1]:
+        raise ValueError(f"prompts: {prompts.shape[1]} tokens, samples have {noise.shape[1]}; give shorter ones")
     done, size = [], chunk or (2048 if noise.is_cuda else 1024)
     parts = noise.split(size)
     for part, given in zip(parts, [None] * len(parts) if prompts is None else prompts.split(size), strict=True):

@@ -13,6 +13,7 @@ FREE = machine_settings(RunSettings) | {
     *("name", "description", "data.seed", "training.seed", "training.steps", "training.average"),
 }
 FREE_SECTIONS = ("evaluation.", "clocks.")
+CRITERIA = frozenset({"evaluation.copy_ratio", "evaluation.copy_run"})  # what counts as a copy: not free
 ValuesByName = tuple[tuple[str, Hashable], ...]
 
 
@@ -22,7 +23,7 @@ def fixed_settings(settings: Mapping[str, Any], varied: Collection[str]) -> Valu
     >>> fixed_settings({"rule.name": "parity", "rule.group": 3, "data.n": 64, "data.seed": 1}, ["rule."])
     (('data.n', 64),)
     """
-    free = {name for name in settings if name in FREE or name.startswith(FREE_SECTIONS)}
+    free = {name for name in settings if name in FREE or (name.startswith(FREE_SECTIONS) and name not in CRITERIA)}
     fixed = settings.keys() - free - named(settings, varied)
     return tuple((name, hashable(settings[name])) for name in sorted(fixed))
 

@@ -41,6 +41,7 @@ NUMBER = (int, float, type(None))
 def identity(settings: RunSettings) -> str:
     """What is trained: SHA-256 of rule, data, network, objective and training, without length, machine and labels.
 
+    What counts as a copy belongs to it: a run is not the longer version of one with another criterion.
     Two runs of the same identity have the same curves up to rounding; they may be evaluated at other steps.
     """
     mapping = without_labels(to_mapping(settings))
@@ -48,6 +49,7 @@ def identity(settings: RunSettings) -> str:
     free = machine_settings(TrainingSettings) | {"steps", "average"}  # an average changes nothing in training
     mapping["training"] = {key: value for key, value in mapping["training"].items() if key not in free}
     mapping["noise"] = settings.evaluation.seed
+    mapping["copies"] = [settings.evaluation.copy_ratio, settings.evaluation.copy_run]
     return hashlib.sha256(json.dumps(mapping, sort_keys=True).encode()).hexdigest()
 
 

@@ -83,7 +83,7 @@ def run_controls(run: Run) -> list[Control]:
     """The controls of a run's rule and training set."""
     from twoclocks.evaluation.controls import controls_of
 
-    return controls_of(run.settings.rule, run.evaluator.train)
+    return controls_of(run.settings.rule, run.evaluator.train, copy_run=run.settings.evaluation.copy_run)
 
 
 def control_rows(run: Run) -> list[dict[str, str]]:

@@ -166,6 +166,10 @@ class Rule(Settings):
         """Symbols (n, *shape) of a rule with ``is_text`` as Python strings."""
         raise UserError(f"rule: {self} is no text")
 
+    def characters_per_token(self, x: Tensor) -> float | None:
+        """Characters per symbol of texts (n, *shape), on average; None where nobody knows."""
+        return None
+
     def milestones(self) -> dict[str, int]:
         """Numbers of training samples, or steps, after which a theory expects parts of the rule to be learned, by name.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +13,7 @@ import numpy as np
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.lazy import torch
+from twoclocks.core.packed_file import OpenFiles
 from twoclocks.core.packed_images import PackedImages, Pixels, read_packed
 from twoclocks.core.rows import byte_keys, row_keys
 from twoclocks.core.seeds import random_order
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BUILT_IN = "digits"  # handwritten digits of scikit-learn, 1,797 of 8×8
+OPEN = OpenFiles(read_packed)
 
 
 @RULES.register("images")
@@ -61,24 +63,28 @@ class Images(Rule):
             raise SettingError("reserved", self.reserved, "use a share below 1 that leaves at least two images")
 
     @property
+    def pixels(self) -> Pixels:
+        return packed_images(self.file, self.sha256).pixels
+
+    @property
     def shape(self) -> tuple[int, ...]:
-        return packed_images(self.file).pixels.shape[1:]
+        return self.pixels.shape[1:]
 
     @property
     def symbols(self) -> int:
         return 256
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        chosen = used_rows(self.file, self.reserved)
-        return packed_images(self.file).pixels[chosen[rng.integers(0, len(chosen), size=n)]]
+        chosen = used_rows(self.file, self.sha256, self.reserved)
+        return self.pixels[chosen[rng.integers(0, len(chosen), size=n)]]
 
     def listed(self) -> Array:
-        return packed_images(self.file).pixels[used_rows(self.file, self.reserved)]
+        return self.pixels[used_rows(self.file, self.sha256, self.reserved)]
 
     def reserved_images(self) -> Tensor:
         """The images (n, channels, height, width) as uint8 that no run trains on or holds out."""
-        rows = reserved_rows(self.file, self.reserved)
-        return torch.from_numpy(np.ascontiguousarray(packed_images(self.file).pixels[rows]))
+        rows = reserved_rows(self.file, self.sha256, self.reserved)
+        return torch.from_numpy(np.ascontiguousarray(self.pixels[rows]))
 
     def parts(self, x: Tensor) -> dict[str, Tensor]:
         return {"image": x.flatten(1)[:, None]}
@@ -90,7 +96,7 @@ class Images(Rule):
         return {"image": (torch.from_numpy(found).to(x.device) & known)[:, None]}
 
     def count(self) -> int:
-        return len(used_rows(self.file, self.reserved))
+        return len(used_rows(self.file, self.sha256, self.reserved))
 
     def part_counts(self) -> dict[str, int]:
         return {"image": self.count()}
@@ -99,31 +105,30 @@ class Images(Rule):
         return torch.from_numpy(self.listed().astype(np.int64))
 
 
-@cache
-def packed_images(file: str) -> PackedImages:
-    """The packed images of a file, read and checked once."""
+def packed_images(file: str, digest: str = "") -> PackedImages:
+    """The packed images of a file, read and checked once; with a digest, the images that it had then."""
     try:
-        return read_packed(Path(__file__).with_name("digits.safetensors") if file == BUILT_IN else file)
+        return OPEN.get(Path(__file__).with_name("digits.safetensors") if file == BUILT_IN else Path(file), digest)
     except UserError as error:
         raise SettingError("file", file, str(error)) from None
 
 
-@cache
-def distinct_rows(file: str) -> Array:
+@lru_cache(maxsize=16)
+def distinct_rows(file: str, digest: str) -> Array:
     """The first of every set of equal images, in a random order that is the same for everyone."""
-    pixels = packed_images(file).pixels
+    pixels = packed_images(file, digest).pixels
     flat: Pixels = np.ascontiguousarray(pixels).reshape(len(pixels), -1)
     _, first = np.unique(byte_keys(flat), return_index=True)
     return np.sort(first)[random_order(len(first), 0, "order of images")]
 
 
-def reserved_rows(file: str, share: float) -> Array:
-    rows = distinct_rows(file)
+def reserved_rows(file: str, digest: str, share: float) -> Array:
+    rows = distinct_rows(file, digest)
     return rows[: round(share * len(rows))]
 
 
-@cache
-def used_rows(file: str, share: float) -> Array:
+@lru_cache(maxsize=16)
+def used_rows(file: str, digest: str, share: float) -> Array:
     """The rows that runs train on or hold out, in the order of the file."""
-    rows = distinct_rows(file)
+    rows = distinct_rows(file, digest)
     return np.sort(rows[round(share * len(rows)) :])

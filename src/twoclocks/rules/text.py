@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.lazy import torch
+from twoclocks.core.packed_file import OpenFiles
 from twoclocks.core.packed_text import PackedText, read_packed_text
 from twoclocks.core.seeds import numpy_stream, random_order
 from twoclocks.rules.base import MOST_ENTRIES, RULES, Array, Rule, in_range
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 BUILT_IN = "kjv"  # chapters of the King James Bible, in the 27 characters of text8
 CHUNK = 1 << 15  # pieces that are read at once: a corpus may be larger than the memory
+OPEN = OpenFiles(read_packed_text)
 Digests = npt.NDArray[np.uint64]  # (n, 2)
 
 
@@ -70,8 +72,12 @@ class Text(Rule):
             raise SettingError("length", self.length, fix)
 
     @property
+    def packed(self) -> PackedText:
+        return packed_text(self.file, self.sha256)
+
+    @property
     def pieces(self) -> Pieces:
-        return text_pieces(self.file, self.length, self.held_out)
+        return text_pieces(self.file, self.sha256, self.length, self.held_out)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,7 +85,7 @@ class Text(Rule):
 
     @property
     def symbols(self) -> int:
-        return packed_text(self.file).vocabulary.symbols
+        return self.packed.vocabulary.symbols
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         train = self.listed()
@@ -87,11 +93,11 @@ class Text(Rule):
 
     def listed(self) -> Rows:
         """The pieces of all documents but those that are held out."""
-        return Rows(packed_text(self.file), self.length, self.pieces.train)
+        return Rows(self.packed, self.length, self.pieces.train)
 
     def unseen(self) -> Rows:
         """The pieces of the documents that are held out."""
-        return Rows(packed_text(self.file), self.length, self.pieces.held_out)
+        return Rows(self.packed, self.length, self.pieces.held_out)
 
     def support(self) -> int:
         return len(self.pieces.train)
@@ -116,8 +122,11 @@ class Text(Rule):
 
     def as_text(self, x: Tensor) -> list[str]:
         """Tokens (n, length) as Python strings."""
-        vocabulary = packed_text(self.file).vocabulary
+        vocabulary = self.packed.vocabulary
         return [vocabulary.decode(row) for row in x.tolist()]
+
+    def characters_per_token(self, x: Tensor) -> float | None:
+        return self.packed.characters_per_token(x.cpu().numpy())
 
 
 @dataclass(frozen=True)
@@ -146,22 +155,21 @@ class Rows:
         return rows
 
 
-@cache
-def packed_text(file: str) -> PackedText:
-    """The packed text of a file, read and checked once."""
+def packed_text(file: str, digest: str = "") -> PackedText:
+    """The packed text of a file, read and checked once; with a digest, the text that it had then."""
     try:
-        return read_packed_text(Path(__file__).with_name("kjv.safetensors") if file == BUILT_IN else file)
+        return OPEN.get(Path(__file__).with_name("kjv.safetensors") if file == BUILT_IN else Path(file), digest)
     except UserError as error:
         raise SettingError("file", file, str(error)) from None
 
 
-@cache
-def text_pieces(file: str, length: int, share: float) -> Pieces:
+@lru_cache(maxsize=16)
+def text_pieces(file: str, digest: str, length: int, share: float) -> Pieces:
     """Cut all documents into pieces; a piece that occurs twice counts where it comes first, training documents first.
 
     So no held-out piece equals one that may be trained on.
     """
-    packed = packed_text(file)
+    packed = packed_text(file, digest)
     numbers = np.diff(packed.starts) // length  # pieces per document
     document = np.repeat(np.arange(len(packed)), numbers)
     place = np.arange(len(document)) - np.repeat(np.cumsum(numbers) - numbers, numbers)

@@ -17,7 +17,7 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.plugins import imported_names
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.encodings import Decoded
-from twoclocks.data.sets import loss_splits
+from twoclocks.data.sets import loss_splits, room_outside
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.runs.columns import (
@@ -34,6 +34,7 @@ from twoclocks.runs.columns import (
 )
 from twoclocks.runs.evaluators import make_evaluator
 from twoclocks.runs.extraction import Extraction
+from twoclocks.runs.loss_errors import error_of_gap, error_of_mean
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
@@ -217,20 +218,24 @@ class Experiment:
             if not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value}")
         if "held_out" in found and len(found["train"]) > 1:
-            gaps = found["held_out"] - found["train"]
-            row[LOSS_GAP_ERROR] = float(gaps.std() / math.sqrt(len(gaps)))
-            if self.rule.is_corpus:  # the quality of natural data, whose samples are neither valid nor invalid
-                row[LOSS_HELD_OUT_ERROR] = float(found["held_out"].std() / math.sqrt(len(gaps)))
-            if self.rule.is_text:
+            row |= self.loss_errors(found["train"], found["held_out"])
+            if self.rule.is_text and self.characters_per_token is not None:
                 row[LOSS_HELD_OUT_BITS] = row[LOSS_HELD_OUT] / (math.log(2) * self.characters_per_token)
         return row
 
+    def loss_errors(self, train: Tensor, held_out: Tensor) -> dict[str, float]:
+        """Standard errors of the loss gap and, for natural data, of the held-out loss; one distinct row has none."""
+        rooms = len(self.train_rows), room_outside(self.rule, self.train_rows)
+        ours, theirs = (min(room, len(train)) for room in rooms)
+        errors = {LOSS_GAP_ERROR: error_of_gap(train, held_out, (ours, theirs), is_whole=rooms[0] <= len(train))}
+        if self.rule.is_corpus:  # the quality of natural data, whose samples are neither valid nor invalid
+            errors[LOSS_HELD_OUT_ERROR] = error_of_mean(held_out, theirs)
+        return {name: error for name, error in errors.items() if math.isfinite(error)}
+
     @cached_property
-    def characters_per_token(self) -> float:
-        """Mean over held-out texts."""
-        held_out = self.evaluator.reference.held_out
-        assert held_out is not None  # a text always has some
-        return sum(map(len, self.rule.as_text(held_out.cpu()))) / held_out.numel()
+    def characters_per_token(self) -> float | None:
+        """Mean over the held-out texts whose loss is measured; None where nobody knows."""
+        return self.rule.characters_per_token(self.splits["held_out"])
 
     def weights(self) -> dict[str, Tensor]:
         return {name: value.detach().cpu() for name, value in self.network.state_dict().items()}

@@ -17,6 +17,7 @@ from twoclocks.data.text.options import TOKENS
 MOST_CHARACTERS = 65_536  # distinct ones
 MOST_TOKENIZER_BYTES = 1 << 26  # of a tokenizer.json
 MOST_AT_ONCE = 1 << 22  # characters of a document for a tokenizer, which needs the whole document in memory
+MOST_LOST = 0.01  # share of a text that a tokenizer may leave out or not know
 CODE_POINTS = 0x110000
 Codes = npt.NDArray[np.uint32]
 
@@ -31,6 +32,9 @@ class Encoder(Protocol):
 
     def finish(self) -> Tokens:
         """The remaining tokens of the document; the next part begins a new one."""
+
+    def lost(self) -> dict[str, int]:
+        """What the tokens so far do not show, counted by name; UserError where that is much of the text."""
 
 
 class Letters:
@@ -73,6 +77,9 @@ class Letters:
         self._begin()
         return left
 
+    def lost(self) -> dict[str, int]:
+        return {}  # all that letters leave out is left out on purpose
+
 
 class Characters:
     """Every distinct character of the text is a token, in the order of code points."""
@@ -87,14 +94,21 @@ class Characters:
             fix = "use --tokens bytes or a tokenizer"
             raise UserError(f"{name}: has {len(found):,} distinct characters, more than {MOST_CHARACTERS:,}; {fix}")
         self.vocabulary = Vocabulary("characters", "".join(map(chr, found)), max(1, len(found)))
+        self._name, self._seen = name, seen
         self._table = np.zeros(CODE_POINTS, dtype=token_type(self.vocabulary.symbols))
         self._table[found] = np.arange(len(found))
 
     def encode(self, part: str) -> Tokens:
-        return self._table[_codes(part)]
+        codes = _codes(part)
+        if not self._seen[codes].all():
+            raise UserError(f"{self._name}: was changed while it was read; pack it again when nobody writes to it")
+        return self._table[codes]
 
     def finish(self) -> Tokens:
         return self._table[:0]
+
+    def lost(self) -> dict[str, int]:
+        return {}
 
 
 def _codes(part: str) -> Codes:
@@ -111,6 +125,9 @@ class Bytes:
 
     def finish(self) -> Tokens:
         return np.zeros(0, dtype=np.uint8)
+
+    def lost(self) -> dict[str, int]:
+        return {}
 
 
 class HuggingFace:
@@ -131,6 +148,8 @@ class HuggingFace:
         self.vocabulary = Vocabulary("tokenizer", text, tokenizer.get_vocab_size())
         self._tokenizer: Any = tokenizer
         self._path = path
+        self._unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
+        self._counts = dict.fromkeys(("tokens", "unknown tokens", "characters", "lost characters"), 0)
         self._parts: list[str] = []
         self._length = 0
 
@@ -146,12 +165,34 @@ class HuggingFace:
         text = "".join(self._parts)
         self._parts, self._length = [], 0
         try:
-            found = np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+            encoding = self._tokenizer.encode(text, add_special_tokens=False)
         except Exception as error:  # the library raises plain Exception, such as for an unknown word
             fix = "use a tokenizer that knows every character, such as one of bytes"
             raise UserError(f"{self._path}: cannot encode {show(text[:40])} ({show(error)}); {fix}") from None
-        symbols = self.vocabulary.symbols
+        found, symbols = np.array(encoding.ids, dtype=np.int64), self.vocabulary.symbols
+        self._count(text, found, encoding.offsets)
         if len(found) and found.max() >= symbols:
             reason = f"gives the token {found.max():,}, but it has only {symbols:,}"
             raise UserError(f"{self._path}: {reason}; use a tokenizer whose tokens are 0 to {symbols - 1:,}")
         return found.astype(token_type(symbols))
+
+    def _count(self, text: str, tokens: npt.NDArray[np.int64], offsets: list[tuple[int, int]]) -> None:
+        """Count unknown tokens, and the characters (white space apart) that no token stands for."""
+        ends = np.zeros(len(text) + 1, dtype=np.int64)
+        for begin, end in offsets:
+            ends[begin] += 1
+            ends[end] -= 1
+        shown = np.cumsum(ends[:-1]) > 0
+        written = np.array([not character.isspace() for character in text], dtype=bool)
+        self._counts["tokens"] += len(tokens)
+        self._counts["unknown tokens"] += 0 if self._unknown is None else int((tokens == self._unknown).sum())
+        self._counts["characters"] += int(written.sum())
+        self._counts["lost characters"] += int((written & ~shown).sum())
+
+    def lost(self) -> dict[str, int]:
+        for part, whole in (("unknown tokens", "tokens"), ("lost characters", "characters")):
+            share = self._counts[part] / max(1, self._counts[whole])
+            if share > MOST_LOST:
+                reason = f"does not know this text: {share:.1%} of its {whole} would be {part}"
+                raise UserError(f"{self._path}: {reason}; use a tokenizer of this language, or one of bytes")
+        return {name: self._counts[name] for name in ("unknown tokens", "lost characters")}

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.packed_file import file_state
 from twoclocks.core.packed_text import (
     PackedText,
     Tokens,
@@ -44,6 +45,7 @@ class TextSource:
     options: dict[str, Any] = field(default_factory=dict)  # what else was chosen, for the header
     skipped: tuple[str, ...] = ()
     is_running: bool = False  # the documents are blocks of one running text
+    files: tuple[Path, ...] = ()  # that are read, several times
 
 
 def pack_source(source: TextSource, out: Path | str, options: TextOptions, report: Report | None = None) -> PackedText:
@@ -51,6 +53,8 @@ def pack_source(source: TextSource, out: Path | str, options: TextOptions, repor
 
     Equal documents are dropped unless they are to be kept: else a held-out document could be a training document.
     """
+    _check_out(out, source)
+    before = [file_state(path) for path in source.files]
     encoder = make_encoder(source, options)
     with _scratch_file(out) as stream:
         try:
@@ -59,17 +63,30 @@ def pack_source(source: TextSource, out: Path | str, options: TextOptions, repor
         except OSError as error:
             raise UserError(f"{out}: cannot be written ({error.strerror}); choose a file on another disk") from None
         _check_documents(source, documents)
+        if [file_state(path) for path in source.files] != before:
+            raise UserError(f"{source.words}: was changed while it was read; pack it again when nobody writes to it")
         tokens = np.memmap(stream, dtype=token_type(encoder.vocabulary.symbols), mode="r")
         counts = {"skipped": len(source.skipped), "duplicates": documents.dropped, "empty": documents.empty}
+        counts |= encoder.lost()
         origin = {
             "source": source.words,
             "options": {**options.in_words(), **source.options},
             "skipped": list(source.skipped),
             "duplicates": documents.listed,
             "counts": counts,
+            "characters": documents.characters,
         }
         write_packed_text(make_packed_text(tokens, np.array(documents.starts), encoder.vocabulary, origin), out)
     return read_packed_text(out)
+
+
+def _check_out(out: Path | str, source: TextSource) -> None:
+    """The packed file must not replace the text."""
+    is_source = False
+    with suppress(OSError, ValueError):  # a name that no file can have is refused later
+        is_source = Path(out).exists() and any(path.samefile(out) for path in source.files)
+    if is_source:
+        raise UserError(f"{out}: is the text itself, which would be lost; name another file with --out")
 
 
 @contextmanager
@@ -106,6 +123,7 @@ class _Documents:
     numbers: array[int] = field(default_factory=lambda: array("q"))  # of the kept documents, in the source
     seen: dict[bytes, int] = field(default_factory=dict)  # hash of a document's tokens: which kept document it is
     listed: list[list[str]] = field(default_factory=list)  # names of dropped documents and of their first copies
+    characters: int = 0  # of the source, in the kept documents
     dropped: int = 0
     empty: int = 0
 
@@ -116,7 +134,8 @@ def _encode_documents(
     """Write the tokens of all documents that are kept to the stream."""
     documents = _Documents()
     itemsize = token_type(encoder.vocabulary.symbols).itemsize
-    length, done, reported = 0, 0, 0  # tokens of this document; characters read; characters at the last report
+    length, begun = 0, 0  # tokens of this document; characters before it
+    done, reported = 0, 0  # characters read; characters at the last report
     digest = hashlib.blake2b(digest_size=16)
 
     def write(tokens: Tokens) -> None:
@@ -134,7 +153,9 @@ def _encode_documents(
             if not _keep(documents, source, event, length, digest.digest(), options.keep_duplicates):
                 stream.seek(documents.starts[-1] * itemsize)
                 stream.truncate()
-            length, digest = 0, hashlib.blake2b(digest_size=16)
+            else:
+                documents.characters += done - begun
+            length, begun, digest = 0, done, hashlib.blake2b(digest_size=16)
         if report is not None and done - reported >= REPORT_EVERY:
             reported = done
             report(min(done, source.size), source.size, source.words)

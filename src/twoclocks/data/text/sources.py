@@ -76,7 +76,8 @@ def source_of_files(
         return name if options.documents == "file" else f"{name}, document {place % (1 << FILE_BITS) + 1}"
 
     lines = tuple(line.replace(f"{root}/", "") for line in bad) if root else tuple(bad)
-    return TextSource(words, size, events, name_of, skipped=lines, is_running=options.documents == "block")
+    is_running, paths = options.documents == "block", tuple(path for _, path in good)
+    return TextSource(words, size, events, name_of, skipped=lines, is_running=is_running, files=paths)
 
 
 def source_of_texts(words: str, texts: dict[str, str], options: dict[str, Any]) -> TextSource:
