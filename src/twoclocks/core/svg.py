@@ -17,7 +17,10 @@ _STYLE = re.compile(r' style="([^"]*)"')
 _PICTURE = re.compile(r"data:image/png;base64,([^\"]*)")
 _PLACES = re.compile(r'd="([^"]*)"')
 _SAME_PATHS = re.compile(r'<path d="[^"]*"([^>]*)/>(?:<path d="[^"]*"\1/>)+')
-_SAME_MARKS = re.compile(r'<use xlink:href="[^"]*" x="[^"]*" y="[^"]*"( [^>]+)/>(?:<use xlink:href="[^"]*" x="[^"]*" y="[^"]*"\1/>)+')
+_SAME_MARKS = re.compile(
+    r'<use xlink:href="[^"]*" x="[^"]*" y="[^"]*"( [^>]+)/>(?:<use xlink:href="[^"]*" x="[^"]*" y="[^"]*"\1/>)+'
+)
+_WIDTH = re.compile(r'width="([\d.]+)pt"')
 _SPACE_BETWEEN = re.compile(r">\s+<")
 PANEL = "panel"  # ids that begin so are kept: the page's script finds the axes by them
 
@@ -106,12 +109,18 @@ def with_palette(data: str, colours: int) -> str:
     from PIL import Image  # matplotlib draws with it
 
     picture = Image.open(io.BytesIO(base64.b64decode(data)))
-    opaque = picture.mode != "RGBA" or picture.getextrema()[3] == (255, 255)
+    opaque = "A" not in picture.mode or picture.getchannel("A").getextrema() == (255, 255)
     stream = io.BytesIO()
     small = picture.convert("RGB").quantize(colours) if opaque else picture.quantize(colours, Image.Quantize.FASTOCTREE)
     small.save(stream, format="PNG", optimize=True)
     written = base64.b64encode(stream.getvalue()).decode()
     return f"data:image/png;base64,{min(written, data, key=len)}"
+
+
+def svg_width(svg: str) -> int:
+    """The width of a drawing at its own size, in pixels of CSS."""
+    found = _WIDTH.search(svg)
+    return round(float(found.group(1)) * 4 / 3) if found is not None else 640
 
 
 def labelled_svg(svg: str, label: str) -> str:

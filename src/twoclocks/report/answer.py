@@ -57,7 +57,8 @@ def advice(clocks: Clocks, stored: list[int]) -> str:
         inside = [step for step in stored if begin <= step <= end]
         kept = f" {stored_words(inside)}" if stored else ""
         if end == float("inf"):
-            return f"Use weights from step {begin:,.0f} on.{kept} No copying was seen; train longer to find where it begins."
+            later = "No copying was seen; train longer to find where it begins."
+            return f"Use weights from step {begin:,.0f} on.{kept} {later}"
         return f"Stop training by step {end:,.0f}, and use weights from step {begin:,.0f} on.{kept}"
     if clocks.verdict == "empty":
         return "No step gives samples that are both good and new. Train on more samples, or use a smaller model."
@@ -65,7 +66,10 @@ def advice(clocks: Clocks, stored: list[int]) -> str:
         return f"Stop training by step {clocks.memory.lower:,.0f}: after it, samples are copies."
     if learned is not None and learned.seen and clocks.memory.seen:
         low, high = min(learned.lower, clocks.memory.lower), max(learned.upper, clocks.memory.upper)
-        return f"The intervals overlap. Evaluate more often, and with more samples, between step {low:,.0f} and {high:,.0f}."
+        where = f"between step {low:,.0f} and step {high:,.0f}"
+        return f"The intervals of both clocks overlap. Evaluate more often, and with more samples, {where}."
+    if learned is not None and learned.seen:
+        return f"Copying cannot be excluded by step {learned.upper:,.0f}. Evaluate with more samples, or train longer."
     return "Neither clock was reached. Train longer." if learned is not None else "No copying was seen. Train longer."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from twoclocks.core.config import flat
 from twoclocks.runs.load import Run
 
 MOST_SETTINGS = 10  # that are shown
+_HASH = re.compile("[0-9a-f]{16}")  # the folder of a cell
 _NAMES = ("name", "description")  # of runs, which say nothing about them
 
 
@@ -31,8 +33,8 @@ def differing(tables: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def run_names(runs: Sequence[Run], differ: Sequence[str]) -> list[str]:
-    """What runs are called on their page: by the settings in which they differ, where they share a name."""
-    if len(runs) == len({run.stored_settings["name"] for run in runs}) or not differ:
+    """What runs are called on their page: cells of a sweep by the settings in which they differ, others by name."""
+    if not differ or not all(_HASH.fullmatch(run.path.name) for run in runs):
         return [run.label for run in runs]
     tables = [plain_settings(run) for run in runs]
     names = [", ".join(f"{key} {table[key]}" for key in differ if key in table) for table in tables]

@@ -65,6 +65,34 @@ class Overview:
     unproven: list[str]  # runs whose rows may be missing at the end, each with the reason
 
     @property
+    def open_sizes(self) -> list[int]:
+        """The sizes at which the window is open in all runs."""
+        sizes = grouped(self.runs, lambda run: run.settings.data.n)
+        return sorted(
+            n for n, runs in sizes.items() if all(one.clocks(changes=False).verdict == "open" for one in runs)
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do after these runs, in one or two sentences."""
+        if self.open_sizes:
+            listed = ", ".join(f"{n:,}" for n in self.open_sizes[:MOST_SAID])
+            return f"Train on N = {listed} samples: there, the window is open in all runs."
+        if self.verdicts.get("open"):
+            return "At no N is the window open in all runs. The table by settings says where it is; add seeds there."
+        if self.verdicts.get("empty", 0) > len(self.runs) / 2:
+            return "Copying comes first in most runs. Train on more samples, or use a smaller model."
+        return "No run shows an open window. Train on more samples, train longer, or evaluate more often."
+
+    def median_words(self, name: str) -> str:
+        """The medians of a clock over the sizes, from the smallest N to the largest."""
+        found = self.ranges[name]
+        if not found:
+            return "not reached"
+        ends = dict.fromkeys((found[0], found[-1]))
+        return ", ".join(f"{one.median:,.0f} at N = {one.n:,}" for one in ends)
+
+    @property
     def titles(self) -> list[str]:
         """The models of the runs, at most three."""
         found = list(dict.fromkeys(run.title for run in self.runs))
@@ -154,7 +182,7 @@ def draw_ranges(info: Overview) -> Any:
     """Both clocks against N: medians, and the middle 80% of the runs."""
     import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     with matplotlib.rc_context(style()):
         figure = Figure(figsize=(7.4, 4.0), layout="constrained")
@@ -177,6 +205,7 @@ def draw_ranges(info: Overview) -> Any:
         sizes = some_sizes(sorted({run.settings.data.n for run in info.runs}))
         axis.set_xticks(sizes, labels=[f"{n:,}" for n in sizes])
         axis.xaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
         axis.yaxis.set_minor_formatter(NullFormatter())
         if any(info.ranges.values()):
@@ -201,7 +230,9 @@ def render_overview(runs: Sequence[Run], beside: Path) -> tuple[str, Any]:
         {"address": lambda path: quote(os.path.relpath(path, beside))},
         info=info,
         folder=os.path.relpath(runs[0].path.parent, beside),
-        figure=plot(draw_ranges(info), "clocks", f"Both clocks against training-set size, medians over the runs. {words}"),
+        figure=plot(
+            draw_ranges(info), "clocks", f"Both clocks against training-set size, medians over the runs. {words}"
+        ),
         sure=confidence_words(info.runs),
         most_rows=MOST_ROWS,
         most_lines=MOST_LINES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from twoclocks.report.twins import twins_chapter
 from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
 
+_UNSPOKEN = ("name", "sha256")  # settings of a rule that are not in its sentence
 MOST_ANSWERS = 6  # runs with an answer of their own on the first screen; more are counted
 MOST_OPEN = 3  # runs whose chapters are not folded
 
@@ -66,7 +67,9 @@ class Chapter:
     def rule(self) -> str:
         """The rule with its settings, such as ``parity, length 24, group 2``."""
         section = self.run.manifest["settings"]["rule"]
-        return ", ".join([section["name"], *(f"{key} {value}" for key, value in section.items() if key != "name")])
+        return ", ".join(
+            [section["name"], *(f"{key} {value}" for key, value in section.items() if key not in _UNSPOKEN)]
+        )
 
     @property
     def title(self) -> str:
@@ -123,7 +126,8 @@ def chapter(run: Run, number: int, seen: Dissection | None = None, name: str | N
         value_rows(info),
         strip_data(run),
         metric_rows(run),
-        *([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run))),
+        [without_run(row) for row in onset_rows(run)],
+        [without_run(row) for row in control_rows(run)],
         setting_rows(run),
         why_chapter(seen, salt=f"run{number}") if seen is not None else None,
     )
@@ -224,7 +228,7 @@ def capital(words: str) -> str:
 
 def render(chapters: Sequence[Chapter], together: Together) -> str:
     """The page with one chapter per run."""
-    filters = {
+    filters: dict[str, Callable[..., str]] = {
         "sentence": lambda one: verdict_sentence(one) + end_sentence(one.run),
         "after_title": lambda words, one: capital(words.removeprefix(f"{one.curves.title}: ")),
         "confidence": lambda ones: confidence_words([one.run for one in ones]),

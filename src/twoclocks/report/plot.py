@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import numpy as np
 
-from twoclocks.core.svg import PANEL
+from twoclocks.core.svg import PANEL, svg_width
 from twoclocks.core.text import visible
 from twoclocks.core.theme import as_css, themed_svg
+from twoclocks.report.legends import clear_legends
 
 LEAST_POINTS = 3  # of a line whose values are shown; chance levels and thresholds have two
 DIGITS = 4  # of a value
-_WIDTH = re.compile(r'width="([\d.]+)pt"')
+Values = list[float | int | None]
 Line = list[Any]  # name, colour, number of its places in the panel, values
 
 
@@ -23,13 +23,14 @@ def plot(figure: Any, salt: str, label: str) -> str:
 
     ``salt`` keeps the ids of several figures apart; ``label`` is what a screen reader reads in its place.
     """
+    clear_legends(figure)
     for number, axis in enumerate(figure.axes):
         axis.patch.set_gid(f"{PANEL}{number}")
     svg = themed_svg(figure, salt, label)
-    size = _WIDTH.search(svg)
-    width = round(float(size.group(1)) * 4 / 3) if size is not None else 640  # in pixels
-    found = f'<div class="plot" style="--w:{width}">{svg}</div>'
-    panels = [panel for number, axis in enumerate(figure.axes) if (panel := panel_values(axis, f"{salt}-{PANEL}{number}"))]
+    found = f'<div class="plot" style="--w: {svg_width(svg)}">{svg}</div>'
+    panels = [
+        panel for number, axis in enumerate(figure.axes) if (panel := panel_values(axis, f"{salt}-{PANEL}{number}"))
+    ]
     if not panels:
         return found
     values = json.dumps(panels, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
@@ -38,7 +39,7 @@ def plot(figure: Any, salt: str, label: str) -> str:
 
 def panel_values(axis: Any, name: str) -> dict[str, Any]:
     """Limits of the axes and all named lines of a panel; empty without such lines."""
-    places: list[list[float]] = []
+    places: list[Values] = []
     lines: list[Line] = []
     for line in axis.get_lines():
         x, y = (np.asarray(values, dtype=np.float64) for values in line.get_data())
@@ -60,7 +61,7 @@ def panel_values(axis: Any, name: str) -> dict[str, Any]:
     }
 
 
-def numbers(values: Any) -> list[float | int | None]:
+def numbers(values: Any) -> Values:
     """Values with a few digits, steps as integers; None where there is no number."""
     return [number(float(value)) if np.isfinite(value) else None for value in values]
 

@@ -88,9 +88,11 @@ def text_pairs(run: Run, rows: list[Tokens], copied: list[bool], least: int) -> 
     pairs = []
     for row, text, longest, is_copy in zip(rows, runs.texts, runs.lengths, copied, strict=True):
         original = copies.texts[int(text)].cpu().numpy() if text >= 0 else np.zeros(0, dtype=np.int64)
-        shared = common_runs(row, original, least)
+        shared = common_runs(row, original, max(1, min(least, int(longest))))
         sample = pieces(rule, row, [(start, size) for start, _, size in shared])
-        pairs.append(TextPair(sample, pieces(rule, original, [(at, size) for _, at, size in shared]), int(longest), is_copy))
+        pairs.append(
+            TextPair(sample, pieces(rule, original, [(at, size) for _, at, size in shared]), int(longest), is_copy)
+        )
     return pairs
 
 

@@ -70,7 +70,11 @@ def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
     infos, refused = law_data(runs)
     if not infos and not refused:
         return None
-    return LawChapter(infos, refused, plot(draw_laws(infos), "laws", said("Clocks against training-set size.", infos)) if infos else "")
+    return LawChapter(
+        infos,
+        refused,
+        plot(draw_laws(infos), "laws", said("Clocks against training-set size.", infos)) if infos else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,13 @@ class CollapseChapter:
 
 def collapse_chapter(runs: Sequence[Run]) -> CollapseChapter | None:
     infos = collapse_data(runs)
-    return CollapseChapter(infos, plot(draw_collapses(infos), "collapses", said("Copies over steps, and over steps·batch/N.", infos))) if infos else None
+    return (
+        CollapseChapter(
+            infos, plot(draw_collapses(infos), "collapses", said("Copies over steps, and over steps·batch/N.", infos))
+        )
+        if infos
+        else None
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from twoclocks.analysis.twins import compare_twins, twin_pairs
 from twoclocks.analysis.twins_info import NAMES, TwinsInfo
 from twoclocks.core.errors import UserError
 from twoclocks.core.theme import light, style
-from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, on_log, step_axis
+from twoclocks.report.drawings.parts import figure_of, line_with_band, on_log, step_axis
+from twoclocks.report.legends import legend_below
 from twoclocks.report.plot import plot
 from twoclocks.runs.load import Run
 
@@ -72,7 +73,7 @@ def draw(info: TwinsInfo) -> Any:
         panel(axis, info)
         step_axis(axis, info.steps)
         mark_both(axis, info)
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, **SMALL)
+        legend_below(axis, ncols=2)
     return figure
 
 

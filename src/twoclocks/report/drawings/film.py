@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twoclocks.core.svg import svg_width
 from twoclocks.core.theme import themed_svg
 
 _PIECES = re.compile(r"(<[^>]*>)")
@@ -27,6 +28,11 @@ class Film:
     def last(self) -> str:
         """What a page without a script shows."""
         return self.drawings[-1]
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        return svg_width(self.last)
 
     def named(self, salt: str) -> Film:
         """The same film with other ids, which keep several films of a page apart."""
@@ -60,7 +66,8 @@ def common_pieces(drawings: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     split = [_PIECES.split(one) for one in drawings]
     if len({len(pieces) for pieces in split}) > 1:  # a drawing has something that another has not
         return ["", ""], [[one] for one in drawings]
-    fixed, changing = [""], [[] for _ in drawings]
+    fixed = [""]
+    changing: list[list[str]] = [[] for _ in drawings]
     for pieces in zip(*split, strict=True):
         if len(set(pieces)) == 1:
             fixed[-1] += pieces[0]

@@ -12,7 +12,6 @@ from twoclocks.dissection.views.trajectories import LARGEST, TrajectoriesInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
 from twoclocks.report.drawings.parts import (
     ORACLES,
-    SMALL,
     figure_of,
     line_with_band,
     mark_clocks,
@@ -21,6 +20,7 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
+from twoclocks.report.legends import legend_below
 
 FEW = 5  # paths below which no quartiles are drawn
 COLOURS = {"settled": "ink", "valid": "rule", "copied": "memory"}
@@ -35,7 +35,7 @@ class TrajectoriesDrawing(Drawing):
 
     def draw(self, info: TrajectoriesInfo) -> Figure:
         chosen = shown_steps(info.steps, info.clocks)
-        figure = figure_of(9.6, 5.4)
+        figure = figure_of(9.6, 6.0)
         rows = figure.add_gridspec(2, 1)
         (draw_memory if info.images else draw_nearest)(rows[0], info, chosen)
         left, right = rows[1].subgridspec(1, 2).subplots()
@@ -59,7 +59,7 @@ class TrajectoriesDrawing(Drawing):
         for axis in (left, right):
             step_axis(axis, info.steps)
             mark_clocks(axis, info.clocks, named=False)
-            axis.legend(loc="best", **SMALL)
+            legend_below(axis)
         return figure
 
 
@@ -78,7 +78,7 @@ def draw_nearest(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> N
         axis.set_title(f"step {info.steps[at]:,}", fontsize=9)
         if not column:
             axis.set_ylabel("fraction by nearest ideal")
-            axis.legend(loc="lower left", **SMALL)
+            legend_below(axis, ncols=4)
 
 
 def draw_memory(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> None:
@@ -98,4 +98,4 @@ def draw_memory(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> No
         plain_log(axis, "x")
         axis.set_xlim(float(info.sigmas[shown].max()), float(info.sigmas[shown].min()))
         axis.set_xlabel("σ (sampling →)")
-        axis.legend(loc="best", **SMALL)
+        legend_below(axis)
