@@ -126,7 +126,7 @@ def draw_law(axis: Any, info: LawInfo) -> None:
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_minor_formatter(NullFormatter())
     if axis.get_legend_handles_labels()[0]:
-        legend_below(axis, ncols=3 if len(groups) == 1 else 2)
+        legend_below(axis, ncols=3 if len(groups) == 1 else 1)
 
 
 def some_sizes(sizes: Sequence[int], most: int = 12) -> list[int]:

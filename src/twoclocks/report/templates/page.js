@@ -96,7 +96,7 @@
   };
   addEventListener("hashchange", unfold);
   if (location.hash) unfold();
-  const scrollers = () => document.querySelectorAll(".scroll, .plot").forEach((box) => box.scrollWidth > box.clientWidth ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex"));
+  const scrollers = () => document.querySelectorAll(".scroll, .plot, .frame").forEach((box) => box.scrollWidth > box.clientWidth ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex"));
   addEventListener("resize", scrollers);
   document.querySelectorAll("details").forEach((one) => one.addEventListener("toggle", scrollers));
   scrollers();
