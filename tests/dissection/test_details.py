@@ -194,7 +194,7 @@ def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() 
     for text in axis.texts:
         column, row = text.get_position()
         value = info.windows[0].markov[int(row), int(column)]
-        assert text.get_text() == ("" if math.isnan(value) else f"{value:.2f}")
+        assert text.get_text() == (" " if math.isnan(value) else f"{value:.2f}")
 
 
 @pytest.mark.parametrize(
