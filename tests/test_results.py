@@ -35,3 +35,9 @@ def test_the_demo_opens_the_window_for_every_recorded_seed() -> None:
         settings = load_settings(row["name"], {**seeds, "evaluation": {"seed": row["seed"], "keep_samples": kept}})
         assert build(RunSettings, row["settings"]) == settings, row["name"]
     assert all(run["copy_chance"] < 0.05 and run["tau_mem"]["status"] == "observed" for run in result["runs"])
+
+
+def test_the_page_of_the_demo_is_small_and_paints_within_a_second() -> None:
+    result = json.loads((RESULTS / "page_size.json").read_text(encoding="utf-8"))
+    assert result["bytes"] < 1_500_000 and result["bytes_by_part"]["script"] < 8_000
+    assert all(screen["first contentful paint"]["median"] < 1000 for screen in result["milliseconds"].values())

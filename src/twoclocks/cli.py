@@ -318,6 +318,11 @@ def _add_reading_commands(add: _Add) -> None:
         metavar="PAGE.html",
         help="the page (default: DIR-report.html; for several DIR, report.html beside the first)",
     )
+    report.add_argument(
+        "--pages",
+        action="store_true",
+        help="write a page of each run beside it too, to which the page of all runs links",
+    )
 
     verify = add("verify", commands.verify_command, "check every file of run directories against its SHA-256")
     _add_runs(verify)

@@ -277,6 +277,12 @@ def report_command(arguments: argparse.Namespace) -> None:
     out = arguments.out if arguments.out is not None else page_beside(arguments.runs, "report")
     read = {run.path.absolute() for run in runs}
     check_owner(out, runs, unread=[path for path in run_folders(arguments.runs) if path.absolute() not in read])
+    if arguments.pages:
+        pages = {page_beside([run.path], "report"): run for run in runs}
+        for page, run in pages.items():
+            check_owner(page, [run])
+        for page, run in pages.items():
+            write_report([run], page)
     show_lines(str(write_report(runs, out)))
 
 

@@ -23,7 +23,7 @@ from twoclocks.analysis.laws import fit_runs, read_points
 from twoclocks.cli import main
 from twoclocks.clocks import Collapse, Forecast, Onset, SizeCollapse, forecast_run
 from twoclocks.core.errors import UserError
-from twoclocks.report.laws import draw_laws, law_data, law_rows
+from twoclocks.report.laws import LawInfo, draw_laws, law_data, law_rows
 from twoclocks.report.page import write_report
 from twoclocks.runs import Run, load_settings
 from twoclocks.store.checksums import encode_document
@@ -291,3 +291,20 @@ def test_report_draws_laws_with_arrows_for_what_is_censored(tmp_path: Path, tiny
     assert law_data([tiny_gpt]) == law_data(runs[:2]) == ([], [])
     page = write_report([tiny_gpt], tmp_path / "one.html").read_text(encoding="utf-8")
     assert "Laws:" not in page and "All onsets" in page and "Controls" in page
+
+
+def test_a_figure_draws_no_line_where_there_is_no_law(tmp_path: Path) -> None:
+    infos, _ = law_data([known(tmp_path, n, 300) for n in SIZES])  # τ_mem does not depend on N
+    rising, _ = law_data([known(tmp_path / "rising", n, 10 * n) for n in SIZES])
+    flat = infos[0]
+    assert flat.sentence.startswith("τ_mem: no power law: ") and "contains 0" in flat.sentence
+    assert law_rows(flat.laws)[0]["power law"].startswith("none: ")
+    assert law_rows(rising[0].laws)[0]["power law"] == "yes" and "no power law" not in rising[0].sentence
+
+    def lines(info: LawInfo) -> int:
+        return sum(len(line.get_xdata()) == len(info.sizes) for line in draw_laws([info]).axes[0].lines)
+
+    assert (lines(flat), lines(rising[0])) == (0, 1)
+    assert "no power law" in draw_laws([flat]).axes[0].get_title(loc="left")
+    axes = draw_laws([flat, rising[0]]).axes
+    assert axes[0].get_subplotspec().get_geometry()[:2] == (2, 1)  # one panel per row

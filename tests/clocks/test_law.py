@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -302,3 +303,14 @@ def test_seeds_that_are_not_crossed_are_refused(
 def test_open_ends_have_infinite_logarithms() -> None:
     lower, upper = log_intervals([Onset(0, 5, "left-censored"), Onset(7, math.inf, "right-censored")])
     assert np.isneginf(lower[0]) and np.isposinf(upper[1])
+
+
+def test_a_fit_that_shows_no_law_says_why() -> None:
+    sizes = [16, 32, 64, 128, 256]
+    flat = fit_law(sizes, [Onset(90, 110, "observed"), Onset(80, 100, "observed")] * 2 + [Onset(90, 110, "observed")])
+    assert "contains 0" in flat.weakness
+    law = fit_law(sizes, [Onset(9 * n, 11 * n, "observed") for n in sizes])
+    assert law.weakness == ""
+    assert "R² is 0.49, below 0.5" in replace(law, r_squared=0.49).weakness
+    assert replace(law, r_squared=0.5).weakness == "" and replace(law, r_squared=None).weakness == ""
+    assert replace(law, alpha_ci=(0.0, 2.0)).weakness and not replace(law, alpha_ci=(0.01, 2.0)).weakness

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import io
+import base64
+import json
 import math
+import re
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +35,7 @@ from twoclocks.dissection.views.trajectories import quartiles
 from twoclocks.objectives import EDM, OBJECTIVES, FixedNoise
 from twoclocks.oracles import cube_floor
 from twoclocks.report.drawings import DRAWINGS
-from twoclocks.report.drawings.film import shoot
+from twoclocks.report.drawings.film import common_pieces, shoot
 from twoclocks.report.drawings.parts import figure_of
 from twoclocks.runs import Run, RunSettings, load_settings
 from twoclocks.runs.size import size_of
@@ -168,13 +171,18 @@ def test_size_counts_what_is_kept() -> None:
 
 
 def test_films_run_forwards() -> None:
-    from matplotlib.image import imread
-
     figure = figure_of(1, 1)
-    film = shoot(figure, [1, 2, 3], lambda index: figure.set_facecolor((index / 2, 0, 0)))
-    assert [float(imread(io.BytesIO(picture))[5, 5, 0]) for picture in film.pictures] == pytest.approx(
-        [0, 0.5, 1], abs=0.01
-    )
+    title = figure.suptitle(" ")
+    film = shoot(figure, [1, 2, 3], lambda index: title.set_text(f"picture {index}")).named("why")
+    assert [re.findall("picture .", drawing) for drawing in film.drawings] == [[f"picture {k}"] for k in range(3)]
+    packed = json.loads(zlib.decompress(base64.b64decode(film.packed())))
+    assert packed["steps"] == [1, 2, 3] and len(packed["fixed"]) == 2  # one piece changes
+    for drawing, own in zip(film.drawings, packed["changing"], strict=True):
+        assert drawing == packed["fixed"][0] + own[0] + packed["fixed"][1]
+
+
+def test_films_whose_drawings_differ_in_their_parts_are_whole() -> None:
+    assert common_pieces(["<a/>", "<a/><b/>"]) == (["", ""], [["<a/>"], ["<a/><b/>"]])
 
 
 def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() -> None:
@@ -186,7 +194,7 @@ def test_the_raster_is_drawn_in_its_order_and_its_matrices_from_row_to_column() 
     for text in axis.texts:
         column, row = text.get_position()
         value = info.windows[0].markov[int(row), int(column)]
-        assert text.get_text() == ("" if math.isnan(value) else f"{value:.2f}")
+        assert text.get_text() == (" " if math.isnan(value) else f"{value:.2f}")
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_every_view_has_a_drawing_and_the_page_shows_it(
         chapter = chapters[-1]
         assert [part.name for part in chapter.sections] == [name for name in PAGE_ORDER if name in found.infos]
         for part in chapter.sections:
-            assert part.figure.startswith("<svg") and part.sentences
+            assert '<svg role="img"' in part.figure and part.sentences
         assert "Why:" in page
         assert not re.findall(r'(?:src|href)="https?:', page) and "@import" not in page  # nothing is loaded
         for part in chapter.sections:
@@ -240,9 +240,9 @@ def test_every_view_has_a_drawing_and_the_page_shows_it(
         for name in found.refused:
             assert f"“{name}”" in page
     films = [part.film for part in chapters[0].sections if part.film is not None]
-    assert [len(film.pictures) for film in films] == [4, 5]  # transitions between five evaluations; five checkpoints
-    assert all(picture.startswith(b"\x89PNG") for film in films for picture in film.pictures)
-    assert len(set(films[1].pictures)) == 5
+    assert [len(film.drawings) for film in films] == [4, 5]  # transitions between five evaluations; five checkpoints
+    assert all(drawing.startswith("<svg") for film in films for drawing in film.drawings)
+    assert len(set(films[1].drawings)) == 5
 
 
 @pytest.mark.usefixtures("empty_figures")

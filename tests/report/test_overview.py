@@ -67,7 +67,7 @@ def test_a_page_of_many_runs_is_bounded_and_names_all_of_them(many: Many, monkey
     check_owner(path, [Run(root / "cells" / cell.key) for cell in plan.cells])
     with pytest.raises(UserError, match="another run"):
         check_owner(path, [Run(root / "cells" / cell.key) for cell in plan.cells[:-1]])
-    rows = page[page.index("<h2>All runs") :]
+    rows = page[page.index('<h2 id="runs">All runs') :]
     assert rows.index(plan.cells[0].key) < rows.index(plan.cells[-1].key)  # by settings, not by hash
 
 

@@ -17,6 +17,8 @@ from twoclocks.core.errors import SettingError, UserError
 
 SIZES = 4  # training-set sizes that a law needs, all but one with an observed onset: a line fits any two points
 
+LEAST_EXPLAINED = 0.5  # R² below which a fit is no law
+
 
 @dataclass(frozen=True)
 class Law:
@@ -63,6 +65,16 @@ class Law:
         reach = float(stdtrit(freedom, (1 + level) / 2)) * math.sqrt(variance)
         middle = self.predict(n)
         return middle * math.exp(-min(reach, 700.0)), middle * math.exp(min(reach, 700.0))
+
+    @property
+    def weakness(self) -> str:
+        """Why these onsets show no power law, although one was fitted; empty where they do."""
+        low, high = self.alpha_ci
+        if low <= 0 <= high:
+            return f"the 95% interval of α, {low:z.2f} to {high:z.2f}, contains 0"
+        if self.r_squared is not None and self.r_squared < LEAST_EXPLAINED:
+            return f"R² is {self.r_squared:z.2f}, below {LEAST_EXPLAINED:g}"
+        return ""
 
     def as_json(self) -> dict[str, Any]:
         low, high = self.alpha_ci

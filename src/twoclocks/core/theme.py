@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from twoclocks.core.svg import TAG, compact_svg, labelled_svg
 from twoclocks.core.text import visible
 
 COLOURS: dict[str, tuple[str, str]] = {  # name: (light, dark)
@@ -33,7 +34,6 @@ FALLBACKS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Hiragino Sans", "Arial Unicode MS"),
     *("Noto Emoji", "Noto Sans Symbols2"),
 )
-_TAG = re.compile(r"<[^>]*>")
 NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # it would name websites in every page
 
 
@@ -127,14 +127,13 @@ def picture(figure: Any, kind: str = "png", **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def themed_svg(figure: Any, salt: str) -> str:
-    """A figure as inline SVG that follows the page's theme; ``salt`` keeps the ids of several figures apart."""
-    import matplotlib
+def themed_svg(figure: Any, salt: str, label: str = "", tight: bool = True, **options: Any) -> str:
+    """A figure as inline SVG that follows the page's theme; ``salt`` keeps the ids of several figures apart.
 
-    stream = io.StringIO()
-    with drawn(figure), matplotlib.rc_context({"svg.hashsalt": salt}):
-        figure.savefig(stream, format="svg", metadata=NO_METADATA, bbox_inches="tight")
-    svg = stream.getvalue()
+    ``label``: what a screen reader reads in its place, with the numbers; ``tight``: without margins; ``options``: of
+    ``compact_svg``.
+    """
+    svg = compact_svg(plain_svg(figure, salt, tight), **options)
 
     def themed(tag: re.Match[str]) -> str:
         found = tag.group()
@@ -143,4 +142,16 @@ def themed_svg(figure: Any, salt: str) -> str:
         found = found.replace('id="', f'id="{salt}-').replace('href="#', f'href="#{salt}-')
         return found.replace("url(#", f"url(#{salt}-")
 
-    return _TAG.sub(themed, svg[svg.index("<svg") :])  # not in the text between tags, which may be anybody's
+    # Not in the text between tags, which may be anybody's.
+    return labelled_svg(TAG.sub(themed, svg), visible(label))
+
+
+def plain_svg(figure: Any, salt: str, tight: bool = True) -> str:
+    """A figure as SVG in the light colours."""
+    import matplotlib
+
+    stream = io.StringIO()
+    with drawn(figure), matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(stream, format="svg", metadata=NO_METADATA, bbox_inches="tight" if tight else None)
+    svg = stream.getvalue()
+    return svg[svg.index("<svg") :]

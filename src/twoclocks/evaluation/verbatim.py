@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twoclocks.core.lazy import torch
-from twoclocks.core.suffix_array import SuffixArray
+from twoclocks.core.suffix_array import SuffixArray, Tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,3 +44,16 @@ class RunCopies:
     def found(self, rows: Tensor) -> Tensor:
         """Which rows (n, length) are copies: bool (n,)."""
         return self.among(self.lengths(rows))
+
+
+def common_runs(text: Tokens, other: Tokens, least: int) -> list[tuple[int, int, int]]:
+    """Runs of ``least`` tokens or more that both texts have, in order: start in each text, and length.
+
+    The longest is among them; the others are the longest before and behind it.
+
+    >>> import numpy as np
+    >>> common_runs(np.array([1, 2, 3, 9, 4, 5]), np.array([0, 1, 2, 3, 4, 5]), least=2)
+    [(0, 1, 3), (4, 4, 2)]
+    """
+    blocks = SequenceMatcher(None, text.tolist(), other.tolist(), autojunk=False).get_matching_blocks()
+    return [(block.a, block.b, block.size) for block in blocks if block.size >= least]

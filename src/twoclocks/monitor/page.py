@@ -204,7 +204,9 @@ def write_page(state: MonitorState, path: Path, gallery: Gallery | None = None) 
     """Write the page of a monitor's state; it contains everything and loads nothing."""
     info = page_info(state, gallery or Gallery())
     day, night = css_variables()
-    figure = themed_svg(draw_page_curves(info), salt="curves")
+    figure = themed_svg(
+        draw_page_curves(info), salt="curves", label=f"Proportion of copies at each look. {info.verdict}"
+    )
     page = (
         page_environment("twoclocks.monitor")
         .get_template("monitor.html")

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from twoclocks.core.pages import page_environment
-from twoclocks.core.theme import css_variables, picture, themed_svg
+from twoclocks.core.theme import css_variables, picture
 from twoclocks.papers.baselines import SAMPLES, baseline_rows
 from twoclocks.papers.ledger import ClaimRow, Drawn, claims_table, criteria_table, verdict_counts
 from twoclocks.papers.records import Records
 from twoclocks.papers.scales import Scale
+from twoclocks.report.plot import plot
 from twoclocks.store.files import make_folder, write_atomic
 
 
@@ -50,8 +51,8 @@ def write_page(path: Path, scale: Scale, records: Records, rows: Sequence[ClaimR
 
 
 def section(one: Drawn) -> Section:
-    svg = themed_svg(one.drawing, salt=one.name) if one.drawing is not None else ""
     heading = f"{spelled(one.name)}: {one.figure.title}"
+    svg = plot(one.drawing, one.name, f"{heading}. {one.caption}") if one.drawing is not None else ""
     return Section(one.name, heading, one.figure.shows, svg, one.caption, one.figure.claims)
 
 

@@ -14,6 +14,7 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
 from twoclocks.report.laws import draw_interval
+from twoclocks.report.legends import legend_below
 
 EXPECTED = {
     "samples seen: ∝ 1/batch (P1's time)": (-1.0, (0, (1, 1.5))),
@@ -76,4 +77,4 @@ def draw_panel(axis: Any, info: BatchInfo) -> None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_minor_formatter(NullFormatter())
-    axis.legend(loc="upper left", bbox_to_anchor=(0, -0.17), fontsize=8)
+    legend_below(axis, ncols=1)

@@ -15,8 +15,9 @@ from twoclocks.clocks.size_collapse import RescaledTime, SizeCollapse
 from twoclocks.core.arrays import Floats
 from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
-from twoclocks.report.drawings.parts import shades
+from twoclocks.report.drawings.parts import plain_log, shades
 from twoclocks.report.laws import drawn_points, some_sizes
+from twoclocks.report.legends import legend_below
 from twoclocks.runs.load import Run
 
 MOST_COLLAPSES = 4  # sets of runs that are drawn
@@ -101,7 +102,7 @@ def draw_collapses(infos: Sequence[CollapseInfo], width: float = 9.2) -> Any:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(style()):
-        figure = Figure(figsize=(width, 3.7 * len(infos)), layout="constrained")
+        figure = Figure(figsize=(width, 4.3 * len(infos)), layout="constrained")
         rows = figure.subplots(len(infos), 2, squeeze=False, sharey=True)
         for (left, right), info in zip(rows, infos, strict=True):
             colours = dict(zip(info.sizes, shades(len(info.sizes)), strict=True))
@@ -109,7 +110,8 @@ def draw_collapses(infos: Sequence[CollapseInfo], width: float = 9.2) -> Any:
             draw_rescaled(right, info, colours)
             for axis, limits in zip((left, right), info.limits, strict=True):
                 axis.axhline(info.threshold, color=light("muted"), linestyle=(0, (1, 1.5)), linewidth=0.9, zorder=0)
-                axis.set(xscale="log", xlim=limits, ylim=(-0.03, 1.03))
+                plain_log(axis, "x")
+                axis.set(xlim=limits, ylim=(-0.03, 1.03))
             if info.title != "all runs":
                 left.set_title(short(info.title, 60))
         return figure
@@ -123,7 +125,7 @@ def draw_over_steps(axis: Any, info: CollapseInfo, colours: dict[int, Any]) -> N
         axis.plot(curve.steps, curve.rates, color=colours[curve.n], linewidth=1.3, label=label)
         draw_mark(axis, info.threshold, curve.onset, colours[curve.n])
     axis.set(xlabel="training steps", ylabel="copies (proportion of samples)")
-    axis.legend(loc="upper left", fontsize=8)
+    legend_below(axis)
 
 
 def draw_rescaled(axis: Any, info: CollapseInfo, colours: dict[int, Any]) -> None:
@@ -131,7 +133,7 @@ def draw_rescaled(axis: Any, info: CollapseInfo, colours: dict[int, Any]) -> Non
     if info.middle is not None:
         ends = info.middle / math.sqrt(found.factor), info.middle * math.sqrt(found.factor)
         axis.axvspan(*ends, color=light("muted"), alpha=0.16, linewidth=0, zorder=0, label=f"factor {found.factor:g}")
-        axis.legend(loc="upper left", fontsize=8)
+        legend_below(axis)
     for curve in info.curves:
         scale = found.batch / curve.n
         axis.plot(curve.steps * scale, curve.rates, color=colours[curve.n], linewidth=1.3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import short
 from twoclocks.core.theme import light, style
+from twoclocks.report.legends import legend_below
 from twoclocks.runs.load import Run
 
 COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken"}
@@ -42,11 +44,13 @@ class LawInfo:
     def sentence(self) -> str:
         law = self.laws.pooled
         low, high = law.alpha_ci
+        number = f"{law.points:,} runs{f', {law.censored:,} of them censored' if law.censored else ''}"
+        if law.weakness:
+            return f"{self.name}: no power law: {law.weakness} ({number})."
         seen = "" if law.r_squared is None else f", R² {law.r_squared:.2f}"
-        censored = f", {law.censored:,} of them censored" if law.censored else ""
         return (
             f"{self.name} = {law.a:.3g}·N^{law.alpha:z.2f} "
-            f"(95% interval of the exponent {low:.2f} to {high:.2f}{seen}; {law.points:,} runs{censored})."
+            f"(95% interval of the exponent {low:.2f} to {high:.2f}{seen}; {number})."
         )
 
 
@@ -71,14 +75,14 @@ def law_info(laws: Laws) -> LawInfo:
     return LawInfo(laws, sizes, middle, ends[:, 0], ends[:, 1])
 
 
-def draw_laws(infos: Sequence[LawInfo], width: float = 4.6) -> Any:
-    """One panel per clock."""
+def draw_laws(infos: Sequence[LawInfo], width: float = 7.4) -> Any:
+    """One panel per clock, one below the other."""
     import matplotlib
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(style()):
-        figure = Figure(figsize=(max(width * len(infos), 6.4), 4.4), layout="constrained")
-        axes = figure.subplots(1, len(infos), squeeze=False)[0]
+        figure = Figure(figsize=(width, 4.9 * len(infos)), layout="constrained")
+        axes = figure.subplots(len(infos), 1, squeeze=False)[:, 0]
         for axis, info in zip(axes, infos, strict=True):
             draw_law(axis, info)
         return figure
@@ -88,9 +92,15 @@ def draw_law(axis: Any, info: LawInfo) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     colour: str = light(COLOURS[info.laws.clock])
-    axis.fill_between(info.sizes, info.low, info.high, color=colour, alpha=0.13, linewidth=0, label="95% of new runs")
-    label = f"{info.laws.pooled.a:.3g}·N^{info.laws.pooled.alpha:z.2f}"
-    axis.plot(info.sizes, info.middle, color=colour, linewidth=1.4, label=label)
+    if not info.laws.pooled.weakness:  # else a line would say that there is a law
+        band_style = {"color": colour, "alpha": 0.13, "linewidth": 0, "label": "95% of new runs"}
+        axis.fill_between(info.sizes, info.low, info.high, **band_style)
+        label = f"{info.laws.pooled.a:.3g}·N^{info.laws.pooled.alpha:z.2f}"
+        axis.plot(info.sizes, info.middle, color=colour, linewidth=1.4, label=label)
+    else:
+        axis.set_title(
+            "\n".join(textwrap.wrap(f"no power law: {info.laws.pooled.weakness}", 90)), fontsize=9, loc="left"
+        )
     drawn = drawn_points(info.laws.points)
     groups = grouped(zip(spread([point.n for point in drawn]), drawn, strict=True), lambda placed: placed[1].group)
     if len(groups) > MOST_GROUPS:
@@ -115,8 +125,8 @@ def draw_law(axis: Any, info: LawInfo) -> None:
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_minor_formatter(NullFormatter())
-    # Below the panel, where no point can hide it.
-    axis.legend(loc="upper left", bbox_to_anchor=(0, -0.16), fontsize=8)
+    if axis.get_legend_handles_labels()[0]:
+        legend_below(axis, ncols=3 if len(groups) == 1 else 1)
 
 
 def some_sizes(sizes: Sequence[int], most: int = 12) -> list[int]:
@@ -168,11 +178,23 @@ def law_rows(laws: Laws) -> list[dict[str, str]]:
     for row in laws.rows:
         law = row.law
         if law is None:
-            rows.append({"runs": row.label, "a": "", "α": "", "95%": "", "R²": "", "scatter": "", "points": row.reason})
+            rows.append(
+                {
+                    "runs": row.label,
+                    "a": "",
+                    "α": "",
+                    "95%": "",
+                    "R²": "",
+                    "scatter": "",
+                    "points": "",
+                    "power law": f"none: {row.reason}",
+                }
+            )
             continue
         low, high = (f"{end:.2f}" for end in law.alpha_ci)
         censored = f" ({law.censored:,} censored)" if law.censored else ""
         explained = "" if law.r_squared is None else f"{law.r_squared:.2f}"
         words = {"runs": row.label, "a": f"{law.a:.3g}", "α": f"{law.alpha:.2f}", "95%": f"{low} to {high}"}
-        rows.append({**words, "R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points:,}{censored}"})
+        words |= {"R²": explained, "scatter": f"{law.scatter:.2f}", "points": f"{law.points:,}{censored}"}
+        rows.append({**words, "power law": f"none: {law.weakness}" if law.weakness else "yes"})
     return rows

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
 from twoclocks.analysis.groups import group_labels, grouped
 from twoclocks.clocks.onset import Onset
 from twoclocks.core.arrays import Floats
-from twoclocks.core.config import flat
-from twoclocks.core.theme import light, style, themed_svg
+from twoclocks.core.theme import light, style
+from twoclocks.report.differences import differing, in_order, plain_settings
 from twoclocks.report.environment import confidence_words, render_page
 from twoclocks.report.laws import some_sizes
+from twoclocks.report.places import page_beside
+from twoclocks.report.plot import plot
 from twoclocks.report.together import chapters_together
 from twoclocks.runs.digest import RunDigest, digest_run
 from twoclocks.runs.load import Run
 
 FEW = 12  # runs of which a page has one chapter each; more are summarised
 MOST_ROWS = 20_000  # of the table of all runs
+MOST_SAID = 12  # groups and sizes in the text alternative of the figure
 MOST_LINES = 200  # of the table of groups and sizes that is not folded away
-MOST_SETTINGS = 10  # columns of settings in which the runs differ
 MIDDLE = (0.1, 0.9)  # quantiles of the bars: the middle 80% of the runs
 CLOCKS = (("τ_rule", "rule", 0.97), ("τ_mem", "memory", 1.03))  # name, colour, place beside N
 
@@ -40,6 +45,15 @@ class ClockRange:
 
 
 @dataclass(frozen=True)
+class RunRow:
+    """One run in the table of all runs."""
+
+    cells: dict[str, str]  # settings, then clocks
+    folder: str
+    page: Path | None  # of the run, where it was written
+
+
+@dataclass(frozen=True)
 class Overview:
     """The data of the page."""
 
@@ -47,8 +61,36 @@ class Overview:
     verdicts: dict[str, int]
     ranges: dict[str, list[ClockRange]]  # by name of the clock
     lines: list[dict[str, str]]  # one per group of runs and size
-    rows: list[dict[str, str]]  # one per run, by settings
+    rows: list[RunRow]
     unproven: list[str]  # runs whose rows may be missing at the end, each with the reason
+
+    @property
+    def open_sizes(self) -> list[int]:
+        """The sizes at which the window is open in all runs."""
+        sizes = grouped(self.runs, lambda run: run.settings.data.n)
+        return sorted(
+            n for n, runs in sizes.items() if all(one.clocks(changes=False).verdict == "open" for one in runs)
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do after these runs, in one or two sentences."""
+        if self.open_sizes:
+            listed = ", ".join(f"{n:,}" for n in self.open_sizes[:MOST_SAID])
+            return f"Train on N = {listed} samples: there, the window is open in all runs."
+        if self.verdicts.get("open"):
+            return "At no N is the window open in all runs. The table by settings says where it is; add seeds there."
+        if self.verdicts.get("empty", 0) > len(self.runs) / 2:
+            return "Copying comes first in most runs. Train on more samples, or use a smaller model."
+        return "No run shows an open window. Train on more samples, train longer, or evaluate more often."
+
+    def median_words(self, name: str) -> str:
+        """The medians of a clock over the sizes, from the smallest N to the largest."""
+        found = self.ranges[name]
+        if not found:
+            return "not reached"
+        ends = dict.fromkeys((found[0], found[-1]))
+        return ", ".join(f"{one.median:,.0f} at N = {one.n:,}" for one in ends)
 
     @property
     def titles(self) -> list[str]:
@@ -119,39 +161,28 @@ def range_words(n: int, found: Sequence[Onset]) -> str:
     return "; ".join(words + ([f"{late:,} not reached"] if late else [])) or "at the first evaluation"
 
 
-def run_rows(runs: Sequence[RunDigest]) -> list[dict[str, str]]:
-    """One row per run, in the order of the settings in which they differ."""
+def run_rows(runs: Sequence[RunDigest]) -> list[RunRow]:
+    """One row per run, in the order of the settings in which they differ, seeds last."""
     tables = [plain_settings(run) for run in runs]
-    keys = dict.fromkeys(key for table in tables for key in table)
-    varying = [key for key in keys if len({str(table.get(key)) for table in tables}) > 1]
-    shown = [key for key in varying if key not in ("name", "description")][:MOST_SETTINGS]
+    shown = differing(tables)
     order = sorted(range(len(runs)), key=lambda k: (in_order([tables[k].get(key) for key in shown]), runs[k].path))
     finished = all(run.status["status"] == "finished" for run in runs)
     rows = []
     for run, table in ((runs[k], tables[k]) for k in order[:MOST_ROWS]):
         clocks = run.clocks(changes=False)
-        row = {"run": run.path.name, **{key: str(table.get(key, "")) for key in shown}}
+        row = {key: str(table.get(key, "")) for key in shown}
         row |= {"τ_rule": clocks.learned_words, "τ_mem": str(clocks.memory), "innovation window": str(clocks)}
-        rows.append(row if finished else {**row, "status": str(run.status["status"])})
+        page = page_beside([run.path], "report")
+        cells = row if finished else {**row, "status": str(run.status["status"])}
+        rows.append(RunRow(cells, run.path.name, page if page.is_file() else None))
     return rows
-
-
-def plain_settings(run: RunDigest) -> dict[str, Any]:
-    """All settings by dotted name; those of the evaluation and of the clocks last."""
-    found = flat(run.stored_settings)
-    return dict(sorted(found.items(), key=lambda item: item[0].startswith(("evaluation.", "clocks."))))
-
-
-def in_order(values: Iterable[Any]) -> list[tuple[int, float, str]]:
-    """A key that sorts numbers as numbers, before all else."""
-    return [(0, value, "") if isinstance(value, int | float) else (1, 0.0, str(value)) for value in values]
 
 
 def draw_ranges(info: Overview) -> Any:
     """Both clocks against N: medians, and the middle 80% of the runs."""
     import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     with matplotlib.rc_context(style()):
         figure = Figure(figsize=(7.4, 4.0), layout="constrained")
@@ -174,10 +205,11 @@ def draw_ranges(info: Overview) -> Any:
         sizes = some_sizes(sorted({run.settings.data.n for run in info.runs}))
         axis.set_xticks(sizes, labels=[f"{n:,}" for n in sizes])
         axis.xaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
         axis.yaxis.set_minor_formatter(NullFormatter())
         if any(info.ranges.values()):
-            axis.legend(loc="upper left")
+            figure.legend(loc="outside upper left", ncols=2)
         return figure
 
 
@@ -187,16 +219,20 @@ def columns_of(ranges: Sequence[ClockRange]) -> tuple[Floats, Floats, Floats, Fl
     return found[:, 0], found[:, 1], found[:, 2], found[:, 3]
 
 
-def render_overview(runs: Sequence[Run], folder: str) -> tuple[str, Any]:
-    """The page, and the figure that stands for it as a picture; ``folder``: where the runs are, seen from the page."""
+def render_overview(runs: Sequence[Run], beside: Path) -> tuple[str, Any]:
+    """The page, and the figure that stands for it as a picture; ``beside``: the folder of the page."""
     info = overview_data(runs)
     together = chapters_together(info.runs)
+    words = "; ".join(f"{line['settings']}, N = {line['N']}: {line['window']}" for line in info.lines[:MOST_SAID])
     page = render_page(
         "overview.html",
         together,
+        {"address": lambda path: quote(os.path.relpath(path, beside))},
         info=info,
-        folder=folder,
-        figure=themed_svg(draw_ranges(info), salt="clocks"),
+        folder=os.path.relpath(runs[0].path.parent, beside),
+        figure=plot(
+            draw_ranges(info), "clocks", f"Both clocks against training-set size, medians over the runs. {words}"
+        ),
         sure=confidence_words(info.runs),
         most_rows=MOST_ROWS,
         most_lines=MOST_LINES,

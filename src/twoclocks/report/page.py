@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -11,19 +10,26 @@ from types import MappingProxyType
 from twoclocks.analysis.twins_info import TwinsInfo
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import flat
-from twoclocks.core.theme import picture, themed_svg
+from twoclocks.core.theme import picture
 from twoclocks.dissection.execution import Dissection, known_dissection
+from twoclocks.report.answer import Answer, answer_of
 from twoclocks.report.curves import CurvesInfo, curves_data, draw_curves
+from twoclocks.report.differences import differing, plain_settings, run_names
 from twoclocks.report.drawings import WhyChapter, why_chapter
 from twoclocks.report.environment import confidence_words, render_page
 from twoclocks.report.overview import FEW, render_overview
 from twoclocks.report.places import check_page
+from twoclocks.report.plot import plot
 from twoclocks.report.strip import MARKS, StripInfo, strip_data
 from twoclocks.report.summary import control_rows, onset_rows
 from twoclocks.report.together import Together, chapters_together
 from twoclocks.report.twins import twins_chapter
 from twoclocks.runs.load import Run
 from twoclocks.store.files import write_atomic
+
+_UNSPOKEN = ("name", "sha256")  # settings of a rule that are not in its sentence
+MOST_ANSWERS = 6  # runs with an answer of their own on the first screen; more are counted
+MOST_OPEN = 3  # runs whose chapters are not folded
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,11 @@ class Chapter:
     """One run as the page shows it."""
 
     run: Run
+    name: str
     curves: CurvesInfo
     figure: str
+    answer: Answer
+    values: list[dict[str, str]]  # of the curves, one row per evaluation
     strip: StripInfo
     metrics: list[MetricRow]
     onsets: list[dict[str, str]]
@@ -58,7 +67,14 @@ class Chapter:
     def rule(self) -> str:
         """The rule with its settings, such as ``parity, length 24, group 2``."""
         section = self.run.manifest["settings"]["rule"]
-        return ", ".join([section["name"], *(f"{key} {value}" for key, value in section.items() if key != "name")])
+        return ", ".join(
+            [section["name"], *(f"{key} {value}" for key, value in section.items() if key not in _UNSPOKEN)]
+        )
+
+    @property
+    def title(self) -> str:
+        """Its name and its model, such as ``demo: DiT 64×3``."""
+        return f"{self.name}: {self.run.title}"
 
 
 def write_report(
@@ -77,10 +93,14 @@ def write_report(
     path = Path(path)
     check_page(path)
     if len(runs) > FEW and not seen and twins is None:
-        page, figure = render_overview(runs, os.path.relpath(runs[0].path.parent, path.parent))
+        page, figure = render_overview(runs, path.parent)
     else:
         runs = [run.reading() for run in runs]
-        chapters = [chapter(run, number, seen.get(run.path)) for number, run in enumerate(runs, start=1)]
+        names = run_names(runs, differing([plain_settings(run) for run in runs]))
+        chapters = [
+            chapter(run, number, seen.get(run.path), name)
+            for number, (run, name) in enumerate(zip(runs, names, strict=True), start=1)
+        ]
         together = chapters_together(runs, twins_chapter(runs, twins))
         page, figure = render(chapters, together), draw_curves([c.curves for c in chapters], width=5.4)
     curves = picture(figure)
@@ -91,15 +111,38 @@ def write_report(
     return path
 
 
-def chapter(run: Run, number: int, seen: Dissection | None = None) -> Chapter:
+def chapter(run: Run, number: int, seen: Dissection | None = None, name: str | None = None) -> Chapter:
     """All that the page shows of one run; ``number`` keeps the figures of several runs apart."""
     run = run.reading()
     info = curves_data(run)
-    figure = themed_svg(draw_curves([info]), salt=f"run{number}")
-    onsets, controls = ([without_run(row) for row in rows] for rows in (onset_rows(run), control_rows(run)))
+    label = f"Learning curves of {info.title}: {info.clocks}. {info.last_sentence} Their values follow in a table."
     seen = seen if seen is not None else known_dissection(run)
-    why = why_chapter(seen, salt=f"run{number}") if seen is not None else None
-    return Chapter(run, info, figure, strip_data(run), metric_rows(run), onsets, controls, setting_rows(run), why)
+    return Chapter(
+        run,
+        name or run.label,
+        info,
+        plot(draw_curves([info]), f"run{number}", label),
+        answer_of(info.clocks, run.directory.artifact_steps("weights")),
+        value_rows(info),
+        strip_data(run),
+        metric_rows(run),
+        [without_run(row) for row in onset_rows(run)],
+        [without_run(row) for row in control_rows(run)],
+        setting_rows(run),
+        why_chapter(seen, salt=f"run{number}") if seen is not None else None,
+    )
+
+
+def value_rows(info: CurvesInfo) -> list[dict[str, str]]:
+    """The curves as a table, one row per evaluation."""
+    curves = [(curve.label, curve.values) for curve in info.proportions]
+    curves += [(f"loss: {curve.label}", curve.values) for curve in info.losses]
+    if info.quality is not None:
+        curves.append(("Fréchet distance", info.quality.values))
+    return [
+        {"step": f"{step:,.0f}", **{label: f"{values[k]:.4g}" for label, values in curves}}
+        for k, step in enumerate(info.steps)
+    ]
 
 
 def without_run(row: dict[str, str]) -> dict[str, str]:
@@ -179,11 +222,24 @@ def excursion_sentence(clocks: Clocks) -> str:
     return f" At step {clocks.excursion:,.0f}, copies were above the threshold; later they were below it again."
 
 
+def capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
 def render(chapters: Sequence[Chapter], together: Together) -> str:
     """The page with one chapter per run."""
-    filters = {
+    filters: dict[str, Callable[..., str]] = {
         "sentence": lambda one: verdict_sentence(one) + end_sentence(one.run),
+        "after_title": lambda words, one: capital(words.removeprefix(f"{one.curves.title}: ")),
         "confidence": lambda ones: confidence_words([one.run for one in ones]),
     }
-    sure = confidence_words([one.run for one in chapters])
-    return render_page("report.html", together, filters, chapters=chapters, sure=sure, marks=MARKS)
+    return render_page(
+        "report.html",
+        together,
+        filters,
+        chapters=chapters,
+        sure=confidence_words([one.run for one in chapters]),
+        marks=MARKS,
+        most_answers=MOST_ANSWERS,
+        most_open=MOST_OPEN,
+    )

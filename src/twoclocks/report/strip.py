@@ -11,6 +11,7 @@ import numpy as np
 from twoclocks.data.encodings import layout
 from twoclocks.evaluation.states import STATES, State, between_threshold, states_of
 from twoclocks.report.image_strip import ImageStrip, ImageStrips
+from twoclocks.report.text_strip import TextStrips, text_strips
 from twoclocks.runs.load import Run
 from twoclocks.store.checksums import DamagedError
 
@@ -47,6 +48,7 @@ class StripInfo:
     steps: list[StepSamples]  # of symbols
     images: list[ImageStrip] = field(default_factory=list)  # of real images, instead
     criterion: str = ""  # when an image is a copy
+    texts: TextStrips | None = None  # of real texts, instead
 
 
 def strip_data(run: Run, tiles: int = 16) -> StripInfo:
@@ -55,6 +57,8 @@ def strip_data(run: Run, tiles: int = 16) -> StripInfo:
     assert settings.encoding is not None
     if settings.rule.is_image:
         return image_strip_data(run, tiles)
+    if settings.rule.is_text and not settings.rule.has_rule:
+        return StripInfo(settings.rule.symbols, [], texts=text_strips(run))
     threshold = between_threshold(settings.evaluation.quantization, settings.encoding, settings.rule)
     found = []
     for step, label in chosen_steps(run).items():

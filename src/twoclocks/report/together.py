@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 from twoclocks.analysis.batches import BatchLaw, found_batch_laws
 from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
 from twoclocks.core.errors import UserError
-from twoclocks.core.theme import themed_svg
 from twoclocks.report.batches import BatchInfo, batch_info, draw_batches
 from twoclocks.report.collapses import MOST_COLLAPSES, CollapseInfo, collapse_data, draw_collapses
 from twoclocks.report.laws import MOST_POINTS, LawInfo, draw_laws, law_data, law_rows
 from twoclocks.report.phases import MOST_BARS, draw_phases, draw_verdicts
+from twoclocks.report.phases import words as cell_words
+from twoclocks.report.plot import plot
 from twoclocks.report.twins import TwinsChapter
 from twoclocks.runs.load import Run
 
@@ -25,6 +27,18 @@ def listed(words: Sequence[str]) -> list[str]:
     """The first of these words, and how many more there are."""
     more = len(words) - MOST_LISTED
     return [*words] if more <= 0 else [*words[:MOST_LISTED], f"{more:,} more"]
+
+
+class Said(Protocol):
+    """What a figure shows, as a sentence."""
+
+    @property
+    def sentence(self) -> str: ...
+
+
+def said(title: str, infos: Sequence[Said]) -> str:
+    """The text alternative of a figure: its title, and the sentence of each panel."""
+    return " ".join([title, *(info.sentence for info in infos)])
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,11 @@ def law_chapter(runs: Sequence[Run]) -> LawChapter | None:
     infos, refused = law_data(runs)
     if not infos and not refused:
         return None
-    return LawChapter(infos, refused, themed_svg(draw_laws(infos), salt="laws") if infos else "")
+    return LawChapter(
+        infos,
+        refused,
+        plot(draw_laws(infos), "laws", said("Clocks against training-set size.", infos)) if infos else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,13 @@ class CollapseChapter:
 
 def collapse_chapter(runs: Sequence[Run]) -> CollapseChapter | None:
     infos = collapse_data(runs)
-    return CollapseChapter(infos, themed_svg(draw_collapses(infos), salt="collapses")) if infos else None
+    return (
+        CollapseChapter(
+            infos, plot(draw_collapses(infos), "collapses", said("Copies over steps, and over steps·batch/N.", infos))
+        )
+        if infos
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -106,8 +130,13 @@ def phase_chapter(runs: Sequence[Run]) -> PhaseChapter | None:
         return None
     if not info.several_sizes:
         return None
-    verdicts = themed_svg(draw_verdicts(info), salt="verdicts") if len(info.groups) > 1 else ""
-    return PhaseChapter(info, themed_svg(draw_phases(info), salt="phases"), verdicts)
+    words = listed(info.sentences())
+    label = " ".join(["Phases of training against step and training-set size.", *words])
+    verdicts = ""
+    if len(info.groups) > 1:
+        cells = listed([f"{cell.group}, N = {cell.n:,}: {cell_words(cell)}" for cell in info.cells()])
+        verdicts = plot(draw_verdicts(info), "verdicts", "; ".join(["Whether the window is open", *cells]))
+    return PhaseChapter(info, plot(draw_phases(info), "phases", label), verdicts)
 
 
 @dataclass(frozen=True)
@@ -128,7 +157,7 @@ def batch_chapter(runs: Sequence[Run]) -> BatchChapter | None:
     found = list(islice(found_batch_laws(runs), MOST_BATCH_LAWS))
     infos = [batch_info(law) for law in found if isinstance(law, BatchLaw)]
     refused = [reason for reason in found if isinstance(reason, str)]
-    figure = themed_svg(draw_batches(infos), salt="batches") if infos else ""
+    figure = plot(draw_batches(infos), "batches", said("τ_mem against the batch.", infos)) if infos else ""
     return BatchChapter(infos, figure, refused) if found else None
 
 

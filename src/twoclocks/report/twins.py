@@ -10,8 +10,10 @@ from twoclocks.analysis.agreement import Agreement
 from twoclocks.analysis.twins import compare_twins, twin_pairs
 from twoclocks.analysis.twins_info import NAMES, TwinsInfo
 from twoclocks.core.errors import UserError
-from twoclocks.core.theme import light, style, themed_svg
-from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, on_log, step_axis
+from twoclocks.core.theme import light, style
+from twoclocks.report.drawings.parts import figure_of, line_with_band, on_log, step_axis
+from twoclocks.report.legends import legend_below
+from twoclocks.report.plot import plot
 from twoclocks.runs.load import Run
 
 MOST = 6  # pairs that a page shows
@@ -45,9 +47,10 @@ def twins_chapter(runs: Sequence[Run], infos: Sequence[TwinsInfo] | None = None)
         infos = [info for a, b in pairs[:MOST] if (info := known_twins(a, b)) is not None]
     sections = []
     for number, info in enumerate(infos, start=1):
+        title, sentences = " and ".join(info.labels), info.sentences()
         with matplotlib.rc_context(style()):
-            figure = themed_svg(draw(info), salt=f"twins{number}")
-        sections.append(TwinsSection(" and ".join(info.labels), figure, info.sentences()))
+            figure = plot(draw(info), f"twins{number}", f"Agreement of {title} over training. {' '.join(sentences)}")
+        sections.append(TwinsSection(title, figure, sentences))
     return TwinsChapter(sections, more) if sections else None
 
 
@@ -70,7 +73,7 @@ def draw(info: TwinsInfo) -> Any:
         panel(axis, info)
         step_axis(axis, info.steps)
         mark_both(axis, info)
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, **SMALL)
+        legend_below(axis, ncols=2)
     return figure
 
 

@@ -10,7 +10,8 @@ from twoclocks.core.theme import light
 from twoclocks.dissection.view import confidence_words
 from twoclocks.dissection.views.approach import GROUPS, ApproachInfo
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
-from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, mark_clocks, step_axis
+from twoclocks.report.drawings.parts import figure_of, line_with_band, mark_clocks, step_axis
+from twoclocks.report.legends import legend_below
 
 FEW = 5  # samples below which no mean is drawn
 COLOURS = {"all": "ink", "valid": "rule", "valid-new": "new"}
@@ -29,7 +30,7 @@ class ApproachDrawing(Drawing):
         axis = figure.subplots()
         draw_approach(axis, info)
         axis.set_ylabel(IMAGE_DISTANCE if info.images else "entries that differ from\nthe nearest training sample")
-        axis.legend(loc="lower left", **SMALL)
+        legend_below(axis)
         return figure
 
 

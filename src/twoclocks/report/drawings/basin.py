@@ -18,6 +18,7 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
+from twoclocks.report.legends import legend_below
 
 LABELS = {"match": "fraction returned exactly", "hamming": "entries that differ", "l2": "distance (L2)"}
 IMAGE_LABELS = {"match": "returned as a copy", "rms": "distance (RMS)"}
@@ -42,9 +43,9 @@ class BasinDrawing(Drawing):
             axes[0, column].set_title(f"towards a {line} neighbour", fontsize=9)
             axes[-2, column].set_xlabel("position on the line (1: the neighbour)", fontsize=8.5)
             draw_widths(axes[-1, column], info, info.level, column)
-        axes[0, 0].legend(loc="lower left", **SMALL)
         axes[-1, 0].set_ylabel("half-width of the basin", fontsize=8.5)
-        axes[-1, 0].legend(loc="best" if info.images else "upper left", **SMALL)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=6, **SMALL)
+        legend_below(axes[-1, 0], ncols=2)
         return figure
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twoclocks.core.theme import style, themed_svg
+from twoclocks.core.theme import style
 from twoclocks.dissection import Dissection, Info
 from twoclocks.report.drawings.drawing import DRAWINGS
 from twoclocks.report.drawings.film import Film
+from twoclocks.report.plot import plot
 
 
 @dataclass(frozen=True)
 class Section:
     name: str
     title: str
-    figure: str  # SVG; empty for a view without a drawing
+    figure: str  # empty for a view without a drawing
     film: Film | None
     sentences: list[str]
 
@@ -39,7 +40,8 @@ def section(name: str, info: Info, salt: str) -> Section:
     if name not in DRAWINGS.names():
         return Section(name, name, "", None, info.sentences())
     drawing = DRAWINGS.get(name)()
+    sentences = info.sentences()
     with matplotlib.rc_context(style()):
-        figure = themed_svg(drawing.draw(info), salt=f"{salt}-{name}")
+        figure = plot(drawing.draw(info), f"{salt}-{name}", f"{drawing.title}. {' '.join(sentences)}")
         film = drawing.film(info)
-    return Section(name, drawing.title, figure, film, info.sentences())
+    return Section(name, drawing.title, figure, film and film.named(f"{salt}-{name}-film"), sentences)

@@ -14,6 +14,8 @@ from twoclocks.report.pictures import as_picture
 
 MARKERS = {"a": ("white", "o"), "b": ("#56e0ff", "s"), "c": ("#ffe14d", "^"), "d": ("#ff9a3d", "v")}
 NAMES = {"memory": "training set"}
+ARROWS, FILM_ARROWS = 9, 7  # along each side of a panel
+PIXELS: dict[str, Any] = {"origin": "lower", "aspect": "equal", "interpolation": "none"}  # one pixel per measured point
 
 
 @DRAWINGS.register("field")
@@ -47,11 +49,12 @@ class FieldDrawing(Drawing):
         figure = figure_of(1.7 * len(info.sigmas), 3.7)
         axes = figure.subplots(2, len(info.sigmas), squeeze=False)
         learned, drawn = info.learned, []
-        every = max(1, len(info.axes[0]) // 9)
-        some = slice(every // 2, None, every)
+        some = every(info, FILM_ARROWS)
         for level, sigma in enumerate(info.sigmas):
             top = largest_score(info, level)
-            score = draw_score(axes[0, level], info, learned.score[0, level], learned.arrows[0, level], top)
+            score = draw_score(
+                axes[0, level], info, learned.score[0, level], learned.arrows[0, level], top, FILM_ARROWS
+            )
             drawn.append((*score, draw_pull(axes[1, level], info, learned.pull[0, level])))
             axes[0, level].set_title(f"σ = {sigma:.2g}", fontsize=9)
         title = figure.suptitle(" ", fontsize=9)
@@ -83,12 +86,20 @@ def largest_score(info: FieldInfo, level: int) -> float:
     return float(np.percentile(info.learned.score[:, level], 99))
 
 
-def draw_score(axis: Any, info: FieldInfo, score: Any, arrows: Any, top: float) -> tuple[Any, Any]:
+def every(info: FieldInfo, arrows: int) -> slice:
+    """The places on an axis that have an arrow."""
+    step = max(1, len(info.axes[0]) // arrows)
+    return slice(step // 2, None, step)
+
+
+def draw_score(
+    axis: Any, info: FieldInfo, score: Any, arrows: Any, top: float, number: int = ARROWS
+) -> tuple[Any, Any]:
     """Draw the norm of the score and its direction; returns the picture and the arrows, which a film changes."""
     x, y = info.axes
-    picture = axis.imshow(score, origin="lower", extent=extent(info), cmap="magma", vmin=0, vmax=top, aspect="equal")
-    every = max(1, len(x) // 9)
-    some = slice(every // 2, None, every)
+    image_options = {"cmap": "magma", "vmin": 0, "vmax": top, **PIXELS}
+    picture = axis.imshow(score, extent=extent(info), **image_options)
+    some = every(info, number)
     u, v = directions(arrows[some, some])
     quiver = axis.quiver(x[some], y[some], u, v, color="white", scale=17, width=0.009, headwidth=3.5)
     mark_corners(axis, info)
@@ -104,7 +115,7 @@ def directions(arrows: Any) -> tuple[Any, Any]:
 
 def draw_pull(axis: Any, info: FieldInfo, pull: Any) -> Any:
     """Draw whether points denoise towards a or b; returns the picture."""
-    image_options = {"origin": "lower", "cmap": "RdBu_r", "vmin": -1, "vmax": 1, "aspect": "equal"}
+    image_options = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1, **PIXELS}
     picture = axis.imshow(pull, extent=extent(info), **image_options)
     mark_corners(axis, info)
     return picture

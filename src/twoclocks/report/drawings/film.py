@@ -1,43 +1,78 @@
-"""A figure that changes over training: one picture per checkpoint, which the page shows with a slider."""
+"""A figure that changes over training: one drawing per checkpoint, which the page shows with a slider."""
 
 from __future__ import annotations
 
 import base64
-import io
-from collections.abc import Callable, Iterable
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twoclocks.core.theme import drawn
+from twoclocks.core.svg import svg_width
+from twoclocks.core.theme import themed_svg
+
+_PIECES = re.compile(r"(<[^>]*>)")
+_NAMES = re.compile(r'(id="|href="#|url\(#)film-')
 
 
 @dataclass(frozen=True)
 class Film:
-    """Pictures (PNG) with the step of each."""
+    """Drawings (SVG) with the step of each; they follow the page's theme like every other figure."""
 
     steps: tuple[int, ...]
-    pictures: tuple[bytes, ...]
+    drawings: tuple[str, ...]
 
-    def addresses(self) -> list[str]:
-        """The pictures as data URLs."""
-        return [f"data:image/png;base64,{base64.b64encode(picture).decode()}" for picture in self.pictures]
+    @property
+    def last(self) -> str:
+        """What a page without a script shows."""
+        return self.drawings[-1]
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        return svg_width(self.last)
+
+    def named(self, salt: str) -> Film:
+        """The same film with other ids, which keep several films of a page apart."""
+        return Film(self.steps, tuple(_NAMES.sub(rf"\g<1>{salt}-", one) for one in self.drawings))
+
+    def packed(self) -> str:
+        """Steps and drawings, compressed, in base64: the page's script unpacks them when somebody asks for the film."""
+        fixed, changing = common_pieces(self.drawings)
+        document = {"steps": self.steps, "fixed": fixed, "changing": changing}
+        plain = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return base64.b64encode(zlib.compress(plain.encode(), 9)).decode()
 
 
-def shoot(figure: Any, steps: Iterable[int], show: Callable[[int], None], dpi: int = 110) -> Film:
-    """One picture per step; ``show(index)`` updates the figure, whose layout stays that of the first picture."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.image import imsave
-
-    figure.set_dpi(dpi)
-    canvas = FigureCanvasAgg(figure)
-    pictures, taken = [], []
+def shoot(figure: Any, steps: Iterable[int], show: Callable[[int], None]) -> Film:
+    """One drawing per step; ``show(index)`` updates the figure, whose layout stays that of the first drawing."""
+    drawings, taken = [], []
     for index, step in enumerate(steps):
         show(index)
-        with drawn(figure):
-            canvas.draw()
+        drawings.append(themed_svg(figure, "film", tight=False, decimals=1, colours=48))
         figure.set_layout_engine("none")
-        stream = io.BytesIO()
-        imsave(stream, canvas.buffer_rgba(), format="png")
-        pictures.append(stream.getvalue())
         taken.append(int(step))
-    return Film(tuple(taken), tuple(pictures))
+    return Film(tuple(taken), tuple(drawings))
+
+
+def common_pieces(drawings: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """What all drawings share, and what each has between two neighbouring pieces of it.
+
+    >>> common_pieces(["<a>1</a>", "<a>2</a>"])
+    (['<a>', '</a>'], [['1'], ['2']])
+    """
+    split = [_PIECES.split(one) for one in drawings]
+    if len({len(pieces) for pieces in split}) > 1:  # a drawing has something that another has not
+        return ["", ""], [[one] for one in drawings]
+    fixed = [""]
+    changing: list[list[str]] = [[] for _ in drawings]
+    for pieces in zip(*split, strict=True):
+        if len(set(pieces)) == 1:
+            fixed[-1] += pieces[0]
+            continue
+        fixed.append("")
+        for own, piece in zip(changing, pieces, strict=True):
+            own.append(piece)
+    return fixed, changing

@@ -6,7 +6,8 @@ from twoclocks.core.theme import light
 from twoclocks.dissection.views.groups import GroupsInfo
 from twoclocks.evaluation.metric import pieces_named
 from twoclocks.report.drawings.drawing import DRAWINGS, Drawing, Figure
-from twoclocks.report.drawings.parts import SMALL, figure_of, line_with_band, mark_clocks, shades, step_axis
+from twoclocks.report.drawings.parts import figure_of, line_with_band, mark_clocks, shades, step_axis
+from twoclocks.report.legends import legend_below
 
 DASHES = ("-", "--", ":", "-.")
 
@@ -41,5 +42,5 @@ class GroupsDrawing(Drawing):
         for axis in (left, right):
             step_axis(axis, info.steps)
             mark_clocks(axis, info.clocks, named=False)
-            axis.legend(loc="best", **SMALL)
+            legend_below(axis, ncols=2 if axis is left else 5)
         return figure

@@ -69,7 +69,7 @@ def plain_log(axis: Any, which: str) -> None:
 
     getattr(axis, f"set_{which}scale")("log")
     one = getattr(axis, f"{which}axis")
-    one.set_major_formatter(FuncFormatter(lambda value, position: f"{value:g}"))
+    one.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
     one.set_minor_formatter(NullFormatter())
 
 

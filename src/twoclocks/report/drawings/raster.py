@@ -59,7 +59,7 @@ class RasterDrawing(Drawing):
         right.set_yticks(range(4), [SHORT[state] for state in STATES], fontsize=8)
         right.set(xlim=(0, 1), xlabel="fraction of noises")
         right.invert_yaxis()
-        title = figure.suptitle("", fontsize=9)
+        title = figure.suptitle(" ", fontsize=9)
 
         def show(index: int) -> None:
             picture.set_data(np.nan_to_num(markov[index]))
@@ -115,7 +115,7 @@ def draw_matrix(axis: Any, matrix: Any, counts: Any | None = None) -> tuple[Any,
 
     With ``counts`` these are the numbers, and the matrix the colours alone.
     """
-    picture = axis.imshow(np.nan_to_num(matrix), cmap="Blues", vmin=0, vmax=1)
+    picture = axis.imshow(np.nan_to_num(matrix), cmap="Blues", vmin=0, vmax=1, interpolation="none")
     names = [SHORT[state] for state in STATES]
     axis.set_xticks(range(4), names, fontsize=7.5)
     axis.set_yticks(range(4), names, fontsize=7.5)
@@ -133,5 +133,5 @@ def write_numbers(texts: list[Any], matrix: Any, counts: Any | None = None) -> N
     """Write the entries of a matrix, or counts in their place, into its texts; NaN stays empty."""
     shown = [f"{value:.2f}" for value in np.ravel(matrix)] if counts is None else [f"{n:,}" for n in np.ravel(counts)]
     for text, value, number in zip(texts, np.ravel(matrix), shown, strict=True):
-        text.set_text(number if np.isfinite(value) else "")
+        text.set_text(number if np.isfinite(value) else " ")  # a film changes it later
         text.set_color("white" if np.isfinite(value) and value > 0.6 else FIXED_INK)

@@ -22,6 +22,7 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
+from twoclocks.report.legends import legend_below
 
 TRACES = 4  # noise scales of the critical band whose losses are shown over training
 NAMES = {"memory": "training set"}
@@ -132,4 +133,4 @@ def draw_learned(axis: Any, info: SpectrumInfo) -> None:
     step_axis(axis, info.steps)
     mark_clocks(axis, info.clocks, named=False)
     if info.has_rule and axis.get_legend_handles_labels()[0]:
-        axis.legend(loc="lower left", **SMALL)
+        legend_below(axis)

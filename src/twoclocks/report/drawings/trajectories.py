@@ -21,6 +21,7 @@ from twoclocks.report.drawings.parts import (
     shown_steps,
     step_axis,
 )
+from twoclocks.report.legends import legend_below
 
 FEW = 5  # paths below which no quartiles are drawn
 COLOURS = {"settled": "ink", "valid": "rule", "copied": "memory"}
@@ -35,9 +36,9 @@ class TrajectoriesDrawing(Drawing):
 
     def draw(self, info: TrajectoriesInfo) -> Figure:
         chosen = shown_steps(info.steps, info.clocks)
-        figure = figure_of(9.6, 5.4)
+        figure = figure_of(9.6, 6.0)
         rows = figure.add_gridspec(2, 1)
-        (draw_memory if info.images else draw_nearest)(rows[0], info, chosen)
+        (draw_memory if info.images else draw_nearest)(figure, rows[0], info, chosen)
         left, right = rows[1].subgridspec(1, 2).subplots()
         names = IMAGE_NAMES if info.images else NAMES
         for outcome in info.outcomes:
@@ -59,11 +60,11 @@ class TrajectoriesDrawing(Drawing):
         for axis in (left, right):
             step_axis(axis, info.steps)
             mark_clocks(axis, info.clocks, named=False)
-            axis.legend(loc="best", **SMALL)
+            legend_below(axis)
         return figure
 
 
-def draw_nearest(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> None:
+def draw_nearest(figure: Any, place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> None:
     """The fraction of paths by their nearest ideal, one panel per checkpoint."""
     first = place.subgridspec(1, len(chosen)).subplots(sharey=True, squeeze=False)[0]
     names = (*info.oracles, "alike")
@@ -78,10 +79,10 @@ def draw_nearest(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> N
         axis.set_title(f"step {info.steps[at]:,}", fontsize=9)
         if not column:
             axis.set_ylabel("fraction by nearest ideal")
-            axis.legend(loc="lower left", **SMALL)
+            figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=4, **SMALL)
 
 
-def draw_memory(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> None:
+def draw_memory(figure: Any, place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> None:
     """Images: distance of the outputs to the training set's ideal, and how many are copies, by noise scale."""
     assert info.copies is not None
     left, right = place.subgridspec(1, 2).subplots()
@@ -98,4 +99,4 @@ def draw_memory(place: Any, info: TrajectoriesInfo, chosen: Sequence[int]) -> No
         plain_log(axis, "x")
         axis.set_xlim(float(info.sigmas[shown].max()), float(info.sigmas[shown].min()))
         axis.set_xlabel("σ (sampling →)")
-        axis.legend(loc="best", **SMALL)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside upper left", ncols=5, **SMALL)
