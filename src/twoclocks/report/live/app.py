@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from twoclocks.report.live.pages import ASSETS, THEME, asset, data_of, encoded, 
 from twoclocks.report.live.watched import Change, Watched, clocks_and_decision
 
 POLL_SECONDS = 1.0  # between two readings
+FIRST_SECONDS = 1.0  # before the first answer
 BATCH = 8  # runs that are read before pages hear of them
 PING_SECONDS = 15  # so that a connection that nobody reads is noticed
 
@@ -43,19 +45,28 @@ class LivePage:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        await asyncio.to_thread(self.catalogue.discover)
+        await asyncio.to_thread(self.glance)
         watching = asyncio.create_task(self.watch())
         yield
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
 
+    def glance(self) -> None:
+        """Know all runs by name and state, or as many as the first page may wait for; their rows take longer."""
+        self.catalogue.discover()
+        until = time.monotonic() + FIRST_SECONDS
+        for entry in self.catalogue.entries.values():
+            if time.monotonic() < until:
+                entry.glance()
+
     async def watch(self) -> None:
         """Read all folders again and again, and tell the pages that wait what has changed."""
         sweeps: Any = None
         while True:
             await asyncio.to_thread(self.catalogue.discover)
-            entries = list(self.catalogue.entries.values())
+            # At first, those that train are of more interest than those that have ended.
+            entries = sorted(self.catalogue.entries.values(), key=lambda entry: entry.state != "running")
             for first in range(0, len(entries), BATCH):
                 if await asyncio.to_thread(self.poll, entries[first : first + BATCH]):
                     self.log.wake()
@@ -96,6 +107,8 @@ class LivePage:
 
     def data(self, request: Request) -> Response:
         kind, name = request.path_params.get("kind", "runs"), request.path_params.get("name", "")
+        if name in self.catalogue.entries and not self.catalogue.entries[name].version:
+            self.poll([self.catalogue.entries[name]])  # its turn has not come yet
         number = self.log.last  # before the data: events after it may tell again what they already contain
         found = data_of(self.catalogue, kind, name) if kind in ("runs", "run", "details") else None
         if found is None:

@@ -11,9 +11,10 @@ from typing import Any
 
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import visible
+from twoclocks.report.live.tail import Stamp
 from twoclocks.report.live.watched import DAMAGED, Json, Watched
 from twoclocks.report.live.watched_monitor import WatchedMonitor, looks_like_state
-from twoclocks.report.live.watched_run import Stamp, WatchedRun, stamp_of
+from twoclocks.report.live.watched_run import WatchedRun, stamp_at
 from twoclocks.store import files
 from twoclocks.store.checksums import decode_document
 
@@ -45,8 +46,8 @@ class Catalogue:
         self.folders = {folder.resolve(): folder for folder in folders}
         self.entries: dict[str, Watched] = {}
         self.known: dict[Path, Watched] = {}
-        self.sweep_files: dict[Path, tuple[Stamp, SweepFile]] = {}
-        self.others: dict[Path, Stamp] = {}  # JSON files that are no states
+        self.sweep_files: dict[Path, tuple[Stamp | None, SweepFile]] = {}
+        self.others: dict[Path, Stamp | None] = {}  # JSON files that are no states
 
     def discover(self) -> None:
         """Look for new runs and states; those that are gone stay in the table, as deleted."""
@@ -81,7 +82,7 @@ class Catalogue:
         """Whether a file is the state of a monitor; others are opened again only when they have changed."""
         if path in self.known:
             return True
-        stamp = stamp_of(path)
+        stamp = stamp_at(path)
         if self.others.get(path) == stamp:
             return False
         if looks_like_state(path):
@@ -91,7 +92,7 @@ class Catalogue:
 
     def note_sweep(self, folder: Path) -> None:
         """Read the description of a sweep again where it has changed."""
-        stamp = stamp_of(folder / "sweep.json")
+        stamp = stamp_at(folder / "sweep.json")
         if folder not in self.sweep_files or self.sweep_files[folder][0] != stamp:
             self.sweep_files[folder] = stamp, read_sweep(folder / "sweep.json")
 

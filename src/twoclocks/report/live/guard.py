@@ -78,13 +78,19 @@ class Guard:
             await answer(send, *refused)
             return
 
+        open_body = False
+
         async def guarded(message: Message) -> None:
+            nonlocal open_body
+            open_body = message.get("more_body", message["type"] == "http.response.start")
             if message["type"] == "http.response.start":
                 kept = [pair for pair in message["headers"] if pair[0].decode("latin-1").lower() not in HEADERS]
                 message["headers"] = [*kept, *encoded(HEADERS)]
             await send(message)
 
         await self.app(scope, receive, guarded)
+        if open_body:  # a stream of events that the end of the server cuts short
+            await send({"type": "http.response.body", "body": b""})
 
     def refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, dict[str, str]] | None:
         """Status, text and headers of the answer to a request that is not let through."""

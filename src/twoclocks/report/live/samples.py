@@ -107,7 +107,7 @@ def grids(run: Run, step: int, rows: Tensor, outcome: Any) -> Samples:
         near = nearest_row(row, run.evaluator.train)[0] if state == "memorized" else None
         sample, original = (None if one is None else one.reshape(layout(settings.rule)).tolist() for one in (row, near))
         tiles.append({"mark": mark, "colour": colour, "words": words, "sample": sample, "original": original})
-    counts = ", ".join(f"{MARKS[state][2]}: {number}" for state, number in Counter(states).items())
+    counts = ", ".join(f"{MARKS[state][0]} {MARKS[state][2]}: {number}" for state, number in Counter(states).items())
     colours = [as_css(colour) for colour in symbol_colours(settings.rule.symbols)]
     note = "Below a copy: the training sample that it equals."
     return {

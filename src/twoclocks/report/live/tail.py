@@ -18,6 +18,11 @@ from twoclocks.store.journal import Entry, Journal
 Stamp = tuple[int, int, int]  # inode, size, time of the last change
 
 
+def stamp_of(found: os.stat_result) -> Stamp:
+    """What changes when a file is written or replaced."""
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 @dataclass(frozen=True)
 class NewRows:
     """What one reading found."""
@@ -46,11 +51,10 @@ class Tail:
     def read(self, whole: bool = False) -> NewRows:
         """The new rows; ``whole``: check all rows again, also where only their end seems to have changed."""
         try:
+            if not whole and self.stamp is not None and stamp_of(self.journal.path.lstat()) == self.stamp:
+                return NewRows([], False)
             with files.opened(self.journal.path, os.O_RDONLY) as descriptor:
-                found = os.fstat(descriptor)
-                stamp = found.st_ino, found.st_size, found.st_mtime_ns
-                if stamp == self.stamp and not whole:
-                    return NewRows([], False)
+                stamp = stamp_of(os.fstat(descriptor))
                 new = None if whole or not self.may_continue(stamp) else self.continued(descriptor, stamp[1])
                 if new is None:
                     new = self.anew(self.bytes_at(descriptor, 0, stamp[1]))

@@ -71,11 +71,13 @@ class Watched(ABC):
             change = self.read()
             if change is not None:
                 self.version += 1
-            summary = self.summarised()
-            if change is None and summary != self.summary:
-                change = Change([])
-            self.summary = summary
+                self.summary = self.summarised()
             return change
+
+    def glance(self) -> None:
+        """Have a first summary, before all rows are read, which takes longer."""
+        if not self.summary:
+            self.poll()
 
     def summarised(self) -> Json:
         clocks = None if self.decision is None else self.decision.clocks

@@ -13,8 +13,9 @@ from twoclocks.monitor.decision import Decision, Judgement
 from twoclocks.monitor.state import MonitorState
 from twoclocks.report.live.panels import Curve, Level, Panel, plain
 from twoclocks.report.live.samples import Samples, no_samples
+from twoclocks.report.live.tail import Stamp
 from twoclocks.report.live.watched import DAMAGED, DELETED, Change, Json, Watched
-from twoclocks.report.live.watched_run import Stamp, stamp_of
+from twoclocks.report.live.watched_run import stamp_at
 from twoclocks.store import files
 from twoclocks.store.checksums import decode_document, parse
 
@@ -52,11 +53,11 @@ class WatchedMonitor(Watched):
 
     def __init__(self, path: Path, folder: str) -> None:
         super().__init__(path, folder)
-        self.stamp: Stamp = None
+        self.stamp: Stamp | None = None
         self.stored: MonitorState | None = None
 
     def read(self) -> Change | None:
-        found = stamp_of(self.path)
+        found = stamp_at(self.path)
         if found is None and self.state != DELETED:
             self.stamp, self.state, self.note = None, DELETED, "the file is not there any more"
             return Change([])

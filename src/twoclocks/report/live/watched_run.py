@@ -20,22 +20,24 @@ from twoclocks.report.live.pace import Pace
 from twoclocks.report.live.panels import plain
 from twoclocks.report.live.run_panels import RunPanels
 from twoclocks.report.live.samples import Samples, latest_samples, no_samples
-from twoclocks.report.live.tail import Tail
+from twoclocks.report.live.tail import Stamp, Tail, stamp_of
 from twoclocks.report.live.watched import DAMAGED, DELETED, MOST_SENT, Change, Json, Watched
 from twoclocks.runs.columns import clock_columns
 from twoclocks.runs.load import Run
+from twoclocks.store.journal import Journal
 from twoclocks.store.lock import is_held
+from twoclocks.store.run_directory import METRICS, TIMED
 
-Stamp = tuple[int, int, int] | None
 
-
-def stamp_of(path: Path) -> Stamp:
-    """What changes when a file is replaced; None without one."""
+def stamp_at(path: Path) -> Stamp | None:
+    """The stamp of the file of this name; None without one."""
     try:
-        found = path.lstat()
+        return stamp_of(path.lstat())
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+UNFINISHED = "unfinished"
 
 
 class WatchedRun(Watched):
@@ -45,10 +47,25 @@ class WatchedRun(Watched):
 
     def __init__(self, path: Path, folder: str) -> None:
         super().__init__(path, folder)
-        self.stamps: dict[str, Stamp] = {}
+        self.stamps: dict[str, Stamp | None] = {}
         self.status: dict[str, Any] = {}
         self.held = False
         self.opened: OpenedRun | None = None  # with a readable manifest
+        self.problem = ""  # why it is not readable
+
+    def glance(self) -> None:
+        if self.summary:
+            return
+        with self.lock:
+            self.renewed("manifest.json")
+            self.open()
+            if self.opened is None:
+                self.state, self.note = DAMAGED, self.problem
+            else:
+                self.status = self.opened.run.directory.status()
+                self.held = is_held(self.path)
+                self.state, self.note = self.word(), "its evaluations are being read"
+            self.summary = self.summarised()
 
     def read(self) -> Change | None:
         if not os.path.lexists(self.path):
@@ -58,7 +75,7 @@ class WatchedRun(Watched):
         if fresh:
             self.open()
         if self.opened is None:
-            return self.now(DAMAGED, self.note) if fresh else None
+            return self.now(DAMAGED, self.problem)
         if renewed or fresh:  # before the rows: a status of later could speak of rows that are not among them
             self.status = self.opened.run.directory.status()
         held = is_held(self.path)
@@ -77,7 +94,7 @@ class WatchedRun(Watched):
 
     def renewed(self, name: str) -> bool:
         """Whether a file is another one than at the last reading."""
-        found = stamp_of(self.path / name)
+        found = stamp_at(self.path / name)
         before = self.stamps.get(name, ())
         self.stamps[name] = found
         return found != before
@@ -90,7 +107,7 @@ class WatchedRun(Watched):
                 raise UserError("manifest.json: is missing")
             self.opened = OpenedRun(Run(self.path))
         except UserError as error:
-            self.note = str(error)
+            self.problem = str(error).replace(f"{self.path}/", "")
 
     def now(self, state: str, note: str, change: Change | None = None) -> Change | None:
         """Note the state; a change if it is another one, or if there are new rows."""
@@ -107,17 +124,23 @@ class WatchedRun(Watched):
         metrics, status = self.opened.metrics, self.status
         if metrics.problem:
             return DAMAGED, metrics.problem.replace(f"{self.path}/", "")
-        word = str(status["status"])
         if "link" in status and status["link"] != metrics.link and not self.held:
             found = f"metrics.jsonl: has {metrics.count} rows, the run ended with {status.get('rows')}"
             return DAMAGED, found
         notes = [str(status.get("reason", status.get("problem", "")))]
-        if self.held:
-            word, notes = "running", []
-        elif word == "running":
-            word, notes = "unfinished", ["its process is gone; the same command continues the run"]
+        if self.word() == "running":
+            notes = []
+        elif self.word() == UNFINISHED:
+            notes = ["its process is gone; the same command continues the run"]
         notes += self.opened.origin(status)
-        return word, "; ".join(filter(None, notes))
+        return self.word(), "; ".join(filter(None, notes))
+
+    def word(self) -> str:
+        """The state as `verify` says it: a run that nobody writes is not running, whatever its status says."""
+        if self.held:
+            return "running"
+        word = str(self.status["status"])
+        return UNFINISHED if word == "running" else word
 
     def about(self) -> Json:
         if self.opened is None:
@@ -152,7 +175,9 @@ class OpenedRun:
         settings, derived = run.stored_settings, run.derived  # UserError where the manifest is damaged
         self.clocks = build(ClockSettings, settings.get("clocks", {}), "clocks")
         self.columns_of_clocks = clock_columns(derived["part_kinds"])
-        self.metrics, self.timings = Tail(run.directory.journal), Tail(run.directory.timings)
+        origin = run.manifest["origin"]
+        self.metrics = Tail(Journal(run.path / "metrics.jsonl", origin, **METRICS))
+        self.timings = Tail(Journal(run.path / "timings.jsonl", origin, numbers=TIMED))
         self.restart()
         self.pace = Pace(steps_of(settings), settings["evaluation"])
 

@@ -32,7 +32,7 @@
     if (!decision) return;
     byId("verdict").textContent = `${decision.stop ? "Stop" : "Go on"}: ${decision.phase} at step ${count(decision.step)}.`;
     facts("rates", [
-      ["why", decision.reason], ["policy", decision.policy], ["copies (95% interval)", decision.copies],
+      ["why", decision.reason], ["policy", decision.policy], ["copies, with interval", decision.copies],
       ["copies by chance", decision.chance], ["valid", decision.valid],
     ]);
   }
