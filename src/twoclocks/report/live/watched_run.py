@@ -236,7 +236,7 @@ class OpenedRun:
             notes.append(f"fork of {fork.get('path')} at step {fork.get('step')}")
         attempts = [one for one in status.get("attempts", []) if isinstance(one, dict)]
         if len(attempts) > 1:
-            notes.append(f"resumed {len(attempts) - 1} times, last from step {attempts[-1].get('from_step')}")
+            notes.append(f"resumed from step {attempts[-1].get('from_step')} (attempt {len(attempts)})")
         return notes
 
     def about(self, running: bool) -> Json:
