@@ -55,7 +55,7 @@ def demo_command(arguments: argparse.Namespace) -> None:
         print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
     else:
         show_clocks(runs)
-        show_lines(f"Report: {page}")
+        show_lines(f"Open {page} in a browser. Live pages of the same runs: twoclocks serve {arguments.out}")
 
 
 def run_command(arguments: argparse.Namespace) -> None:

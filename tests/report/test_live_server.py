@@ -214,7 +214,8 @@ def test_an_event_log_says_when_events_are_gone() -> None:
         (["--port", "70000"], "--port: 70000 is not allowed; use a number from 0 (any free port) to 65535"),
         (
             ["--host", "0.0.0.0"],
-            "--host: '0.0.0.0' can be reached from other machines; add --allow-remote, or use an SSH tunnel to 127.0.0.1",
+            "--host: '0.0.0.0' can be reached from other machines; "
+            "add --allow-remote, or use an SSH tunnel to 127.0.0.1",
         ),
         (["--once"], "--once: needs --out DIR; give both to write static files, or neither to serve"),
         (["--out", "site"], "--out: needs --once; give both to write static files, or neither to serve"),

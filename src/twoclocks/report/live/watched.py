@@ -20,6 +20,7 @@ from twoclocks.report.live.samples import Samples
 
 DELETED = "deleted"
 DAMAGED = "damaged"
+RENEWED = 1.02  # factor in steps after which the forecast is computed again
 MOST_SENT = 200  # rows of one message; of more, the page asks for its curves anew
 
 Json = dict[str, Any]
@@ -47,6 +48,7 @@ class Watched(ABC):
         self.decision: Decision | None = None
         self.summary: Json = {}
         self.details_of: tuple[int, Json] | None = None  # version and answer
+        self.forecast_at: tuple[int, Json] | None = None  # step and words
         self.version = 0  # counts readings that found something new
 
     @abstractmethod
@@ -68,11 +70,20 @@ class Watched(ABC):
     def poll(self) -> Change | None:
         """Read what is new, and keep a summary of it for the table."""
         with self.lock:
-            change = self.read()
+            try:
+                change = self.read()
+            except Exception as error:  # whatever is in a folder, the other runs are shown
+                change = self.unreadable(f"cannot be read ({type(error).__name__}: {error})")
             if change is not None:
                 self.version += 1
                 self.summary = self.summarised()
             return change
+
+    def unreadable(self, problem: str) -> Change | None:
+        """Note a problem; None where it is known."""
+        known = (self.state, self.note) == (DAMAGED, problem)
+        self.state, self.note = DAMAGED, problem
+        return None if known else Change([])
 
     def glance(self) -> None:
         """Have a first summary, before all rows are read, which takes longer."""
@@ -113,9 +124,17 @@ class Watched(ABC):
             known, version, decision = self.details_of, self.version, self.decision
         if known is not None and known[0] == version:
             return known[1]
-        found = {"forecast": forecast_words(decision), "samples": self.samples()}
+        found = {"forecast": self.forecast(decision), "samples": self.samples()}
         self.details_of = version, found
         return found
+
+    def forecast(self, decision: Decision | None) -> Json:
+        """The forecast in words; one of a few steps ago is as good, and a new one of a long run takes a second."""
+        if decision is None or decision.clocks.memory.seen or decision.clocks.suspected is not None:
+            return forecast_words(decision)
+        if self.forecast_at is None or not self.forecast_at[0] <= decision.step < RENEWED * self.forecast_at[0]:
+            self.forecast_at = decision.step, forecast_words(decision)
+        return self.forecast_at[1]
 
 
 def clock_values(clocks: Clocks | None) -> Json:
@@ -173,13 +192,8 @@ def forecast_words(decision: Decision | None) -> Json:
         return {"text": "no forecast: there is no evaluation yet"}
     clocks, forecast = decision.clocks, decision.forecast
     if forecast is not None:
-        open_end = math.isinf(forecast.high)
-        level = f"{100 * forecast.level:g}%"
-        words = f"{forecast}: " + (
-            f"no upper end can be given yet, from {forecast.basis}"
-            if open_end
-            else f"median and {level} interval, from {forecast.basis}"
-        )
+        interval = "no upper end yet" if math.isinf(forecast.high) else f"median and {100 * forecast.level:g}% interval"
+        words = f"{forecast}: {interval}, from {forecast.basis}, at step {decision.step:,}"
         return {
             "text": words,
             "from": plain(forecast.low),

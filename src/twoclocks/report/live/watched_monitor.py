@@ -14,7 +14,7 @@ from twoclocks.monitor.state import MonitorState
 from twoclocks.report.live.panels import Curve, Level, Panel, plain
 from twoclocks.report.live.samples import Samples, no_samples
 from twoclocks.report.live.tail import Stamp
-from twoclocks.report.live.watched import DAMAGED, DELETED, Change, Json, Watched
+from twoclocks.report.live.watched import DELETED, Change, Json, Watched
 from twoclocks.report.live.watched_run import stamp_at
 from twoclocks.store import files
 from twoclocks.store.checksums import decode_document, parse
@@ -69,14 +69,13 @@ class WatchedMonitor(Watched):
             self.stored = read_state(self.path)
             self.decision = self.decided(self.stored)
         except UserError as error:
-            self.state, self.note = DAMAGED, str(error).removeprefix(f"{self.path}: ")
-            return Change([])
+            return self.unreadable(str(error).removeprefix(f"{self.path}: "))
         self.state, self.note = MONITORED, self.stored.copies
         looks = self.stored.looks
         if looks[: len(before)] != before or not before:
             return Change(None)
         return Change(
-            [(look.step, {key: plain(one) for key, one in rates(look).items()}) for look in looks[len(before) :]]
+            [(look.step, {key: plain(one) for key, one in self.rates(look).items()}) for look in looks[len(before) :]]
         )
 
     def decided(self, stored: MonitorState) -> Decision | None:
@@ -103,10 +102,8 @@ class WatchedMonitor(Watched):
 
     def panels(self) -> list[Json]:
         assert self.stored is not None and self.decision is not None
-        points = [rates(look) for look in self.stored.looks]
+        points = [self.rates(look) for look in self.stored.looks]
         values = {key: [point.get(key, math.nan) for point in points] for key in points[0].keys() | points[-1].keys()}
-        if self.stored.validity is None:
-            values.pop("valid", None)
         steps = [look.step for look in self.stored.looks]
         threshold = (Level("memory threshold", "memory", self.decision.level),)
         found = []
@@ -124,14 +121,14 @@ class WatchedMonitor(Watched):
     def samples(self) -> Samples:
         return no_samples("a monitor's state holds counts and no samples; Monitor.gallery writes them as a picture")
 
-
-def rates(look: Look) -> dict[str, float]:
-    """One look as points of curves."""
-    found = {"copies": look.copied / look.trials}
-    if look.valid is not None:
-        found["valid"] = look.valid / look.trials
-    if look.held_out_copied is not None and look.held_out_trials:
-        found["held out"] = look.held_out_copied / look.held_out_trials
-    if look.gap is not None:
-        found["gap"] = look.gap
-    return found
+    def rates(self, look: Look) -> dict[str, float]:
+        """One look as points of curves."""
+        assert self.stored is not None
+        found = {"copies": look.copied / look.trials}
+        if look.valid is not None and self.stored.validity is not None:
+            found["valid"] = look.valid / look.trials
+        if look.held_out_copied is not None and look.held_out_trials:
+            found["held out"] = look.held_out_copied / look.held_out_trials
+        if look.gap is not None:
+            found["gap"] = look.gap
+        return found

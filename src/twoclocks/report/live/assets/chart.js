@@ -8,6 +8,7 @@ twoclocks.Chart = class {
     this.panel = panel;
     this.bands = [];
     this.window = null;
+    this.pointed = null; // index of the step whose values are shown
     this.figure = make("figure", { class: "chart" });
     this.legend = make("figcaption", {});
     this.frame = make("div", { class: "frame" });
@@ -74,6 +75,7 @@ twoclocks.Chart = class {
     this.drawLegend();
     this.mark = this.node("g", {});
     this.svg.append(this.mark);
+    this.point(this.pointed); // stays where it is while the curve grows
   }
 
   areas() {
