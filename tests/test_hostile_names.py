@@ -51,6 +51,16 @@ def test_hostile_names_are_shown_escaped(words: list[str], hostile: Path, capsys
         assert SHOWN in "".join("".join(lines).split())
 
 
+def test_the_live_page_has_them_as_text(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "runs", "--once", "--out", "site"]) == 0
+    assert capsys.readouterr().out == "site/index.html\n"
+    written = {path: path.read_text(encoding="ascii", errors="strict") for path in (hostile / "site/data").iterdir()}
+    assert any(json.dumps(SHOWN)[1:-1] in text for text in written.values())
+    assert all(line.isprintable() for text in written.values() for line in text.split("\n"))
+    pages = [path.read_text(encoding="utf-8") for path in (hostile / "site").glob("*.html")]
+    assert len(pages) == 3 and not any("[bold]" in page for page in pages)  # names are data, never markup
+
+
 def test_damage_is_named_in_one_line_per_problem(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (hostile / "runs" / NAME / "status.json").write_text("{}", encoding="utf-8")
     assert main(["verify", "runs"]) == 6

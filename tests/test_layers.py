@@ -32,7 +32,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "dissection": {*FIELD, "oracles", "training", "evaluation", "runs"},
     "analysis": {*FIELD, "evaluation", "runs", "dissection"},
     "testing": {"core", "rules", "models", "objectives", "data", "store", "runs", "evaluation", "dissection"},
-    "report": {*FIELD, "evaluation", "runs", "analysis", "dissection"},
+    "report": {*FIELD, "monitor", "evaluation", "runs", "analysis", "dissection"},
     "bench": {*FIELD, "evaluation", "training", "runs", "report"},
     "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report", "sweeps"},
     "sweeps": {"core", "clocks", "store", "runs", "training"},

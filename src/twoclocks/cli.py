@@ -324,8 +324,29 @@ def _add_reading_commands(add: _Add) -> None:
         help="write a page of each run beside it too, to which the page of all runs links",
     )
 
+    _add_serve(add)
     verify = add("verify", commands.verify_command, "check every file of run directories against its SHA-256")
     _add_runs(verify)
+
+
+def _add_serve(add: _Add) -> None:
+    serve = add("serve", commands.serve_command, "show runs in a browser while they train: curves, clocks, samples")
+    serve.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="folders of runs, sweeps and stored states of monitors (default: runs)",
+    )
+    serve.add_argument("--host", default="127.0.0.1", metavar="HOST", help="address to listen on (default: 127.0.0.1)")
+    serve.add_argument("--port", type=int, default=8765, metavar="PORT", help="port (default: 8765; 0: any free one)")
+    serve.add_argument(
+        "--allow-remote",
+        action="store_true",
+        help="with --host: let other machines read the runs; the address then contains a secret token",
+    )
+    serve.add_argument("--once", action="store_true", help="write the pages as static files to --out, and end")
+    serve.add_argument("--out", type=Path, metavar="DIR", help="with --once: folder for the static files")
 
 
 def _add_other_commands(add: _Add) -> None:

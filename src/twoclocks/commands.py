@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -54,7 +55,7 @@ def demo_command(arguments: argparse.Namespace) -> None:
         print(json.dumps({"runs": [summarise(run) for run in runs], "report": str(page)}, indent=2))
     else:
         show_clocks(runs)
-        show_lines(f"Report: {page}")
+        show_lines(f"Open {page} in a browser. Live pages of the same runs: twoclocks serve {arguments.out}")
 
 
 def run_command(arguments: argparse.Namespace) -> None:
@@ -284,6 +285,26 @@ def report_command(arguments: argparse.Namespace) -> None:
         for page, run in pages.items():
             write_report([run], page)
     show_lines(str(write_report(runs, out)))
+
+
+def serve_command(arguments: argparse.Namespace) -> None:
+    from twoclocks.report.console import show_lines
+    from twoclocks.report.live.server import serve
+    from twoclocks.report.live.site import write_site
+
+    folders = arguments.folders or [Path("runs")]
+    if arguments.once != (arguments.out is not None):
+        given, other = ("--once", "--out DIR") if arguments.once else ("--out", "--once")
+        raise UserError(f"{given}: needs {other}; give both to write static files, or neither to serve")
+    if arguments.once:
+        show_lines(str(write_site(folders, arguments.out)))
+        return
+
+    def report(line: str) -> None:
+        show_lines(line)
+        sys.stdout.flush()  # the address is needed now, also through a pipe
+
+    serve(folders, arguments.host, arguments.port, arguments.allow_remote, report)
 
 
 def verify_command(arguments: argparse.Namespace) -> int:

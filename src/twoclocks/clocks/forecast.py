@@ -21,6 +21,7 @@ AHEAD = 1000.0  # the largest τ considered, in multiples of the last step
 # nine curves of results/ and the demo's two: there DiTs rise with slopes of 4 to 6, GPTs with 15 to 22.
 SLOPES = np.geomspace(1, 100, 30)  # of the logit of the copy rate against ln step
 FORGETTING = 2.0  # evaluations that lie more than this factor in steps before the last one have little weight
+MOST_AT_ONCE = 1 << 18  # numbers of one array: a run may have thousands of evaluations
 MOST_SAMPLES = 100  # most independent samples that one evaluation counts for
 
 
@@ -104,9 +105,11 @@ def log_likelihood(x: Floats, hit: Floats, trial: Floats, grid: Floats, threshol
     x, hit, trial, age = x[recent], hit[recent], trial[recent], age[recent]
     weight = age * np.minimum(1.0, MOST_SAMPLES / trial)
     start = logit((threshold - chance) / (1 - chance))
-    rate = chance + (1 - chance) * expit(start + SLOPES[:, None] * (x - grid[:, None, None]))
-    found: Floats = (weight * (xlogy(hit, rate) + xlog1py(trial - hit, -rate))).sum(-1)
-    return found
+    found = []
+    for part in np.array_split(grid, 1 + len(grid) * len(SLOPES) * len(x) // MOST_AT_ONCE):
+        rate = chance + (1 - chance) * expit(start + SLOPES[:, None] * (x - part[:, None, None]))
+        found.append((weight * (xlogy(hit, rate) + xlog1py(trial - hit, -rate))).sum(-1))
+    return np.concatenate(found)
 
 
 def student_prior(values: Sequence[float], error_variance: float) -> Prior:

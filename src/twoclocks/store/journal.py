@@ -48,10 +48,16 @@ class Journal:
 
     def scan(self) -> Iterator[Entry]:
         """The intact rows from the start, one by one; DamagedError says what is wrong with the first that is not."""
-        if not os.path.lexists(self.path):
-            return
-        data = files.read(self.path)
-        number, link, end, step = 0, self.start, 0, -math.inf
+        if os.path.lexists(self.path):
+            yield from self.decoded(files.read(self.path))
+
+    def decoded(self, data: bytes, after: Entry | None = None, number: int = 0) -> Iterator[Entry]:
+        """The rows in the bytes of the file that follow the row ``after``, which is line ``number``; else in all.
+
+        A last line without its end is left out. DamagedError says what is wrong with the first row that is not intact.
+        """
+        link, begin, step = (self.start, 0, -math.inf) if after is None else (after.link, after.end, after.row["step"])
+        end = 0
         while stop := data.find(b"\n", end) + 1:
             number += 1
             try:
@@ -62,7 +68,7 @@ class Journal:
             except DamagedError as error:
                 raise DamagedError(f"{self.path}: line {number} is damaged ({error})") from None
             end, step = stop, row["step"]
-            yield Entry({sys.intern(key): value for key, value in row.items()}, link, end)  # rows share their keys
+            yield Entry({sys.intern(key): value for key, value in row.items()}, link, begin + end)  # rows share keys
 
     def entries(self) -> tuple[list[Entry], str | None]:
         """All intact rows from the start, and what is wrong with the first one that is not."""
