@@ -9,7 +9,7 @@ LINES = {  # what is shown: key, unit
     "first table, from the start of the command": ("first_table_seconds", "s"),
     "all clocks": ("all_clocks_seconds", "s"),
     "all rows painted in chromium": ("table_complete_ms", "ms"),
-    "a look at all runs, nothing new": ("idle_pass_ms", "ms"),
+    "one pass over all runs, nothing new": ("idle_pass_ms", "ms"),
     "the same, one new evaluation of one run": ("update_pass_ms", "ms"),
     "read for it": ("update_bytes", "bytes"),
     "memory": ("megabytes", "MB"),
@@ -20,7 +20,7 @@ def live_page_table() -> str:
     """One column per number of runs."""
     result = read_result(RESULT)
     rows = [
-        {"": name, **{f"{row['runs']} runs": f"{row[key]:,} {unit}" for row in result["rows"]}}
+        {"": name, **{f"runs: {row['runs']}": f"{row[key]:,} {unit}" for row in result["rows"]}}
         for name, (key, unit) in LINES.items()
     ]
     size, assets = result["rows"][0]["bytes_of_the_run"], sum(result["asset_bytes"].values())
