@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docparts import claims, clocks, fine_tune, images, monitor, registries, reliability, source_tree, speed
+from docparts import claims, clocks, fine_tune, images, live, monitor, registries, reliability, source_tree, speed
 
 PARTS: dict[str, Callable[[], str]] = {
     **claims.PARTS,
     **clocks.PARTS,
     **fine_tune.PARTS,
     **images.PARTS,
+    **live.PARTS,
     **monitor.PARTS,
     **registries.PARTS,
     **reliability.PARTS,
