@@ -85,7 +85,9 @@ class PageInfo:
 
     @property
     def policy(self) -> str:
-        decided = "Stop" if self.decision.stop else "Go on"
+        # "Go on" would be bad advice where a policy only watches while the model copies.
+        watched = "Not stopped" if self.decision.phase.startswith("copying") else "Go on"
+        decided = "Stop" if self.decision.stop else watched
         return f"{decided}: {self.decision.reason}. Policy {self.state.policy}: {POLICIES[self.state.policy]}."
 
     @property

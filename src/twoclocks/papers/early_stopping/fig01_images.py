@@ -98,7 +98,8 @@ class ImagesOverTraining(PaperFigure[ImagesInfo]):
             f"iDDPM on {', '.join(f'{n:,}' for n in info.sizes)} real digits of 8×8 pixels, one line per run (seeds: "
             f"{info.seeds}), darker for more images. Top left: loss on training images (solid) and held-out ones "
             "(dashed). Top right: samples that are copies (d₁/d₂ < 1/3). Bottom left: Fréchet distance to held-out "
-            "images; bars: τ_mem. Bottom right: when losses part by 0.05 and when copies pass 10% beyond chance; "
+            "images; bars: when losses part (grey) and τ_mem (orange). Bottom right: when losses part by 0.05 and when "
+            "copies pass 10% beyond chance; "
             "dotted: proportional to N."
         )
 
@@ -135,9 +136,10 @@ def draw_quality(axis: Any, info: ImagesInfo) -> None:
     for one in info.runs:
         style: dict[str, Any] = {"color": light("new"), "alpha": opacity(info, one.n), "linewidth": 1.1}
         axis.plot(one.steps, one.quality, **style)
-        if one.memory.seen:
-            height = float(np.nanmin(one.quality))
-            axis.plot([max(one.memory.lower, one.steps[0]), one.memory.upper], [height] * 2, color=light("memory"))
+        height = float(np.nanmin(one.quality))
+        for onset, colour in ((one.gap, "muted"), (one.memory, "memory")):
+            if onset is not None and onset.seen:
+                axis.plot([max(onset.lower, one.steps[0]), onset.upper], [height] * 2, color=light(colour))
     over_steps(axis, "Fréchet distance")
     log_steps(axis, "y")
 

@@ -30,7 +30,9 @@
   function showDecision(decision) {
     byId("decision").hidden = !decision;
     if (!decision) return;
-    byId("verdict").textContent = `${decision.stop ? "Stop" : "Go on"}: ${decision.phase} at step ${count(decision.step)}.`;
+    // "Go on" would be bad advice where a policy only watches while the model copies.
+    const watched = decision.phase.startsWith("copying") ? "Not stopped" : "Go on";
+    byId("verdict").textContent = `${decision.stop ? "Stop" : watched}: ${decision.phase} at step ${count(decision.step)}.`;
     facts("rates", [
       ["why", decision.reason], ["policy", decision.policy], ["copies, with interval", decision.copies],
       ["copies by chance", decision.chance], ["valid", decision.valid],
