@@ -94,6 +94,7 @@ def test_states_are_seen_in_table_and_page(address: str, tab: Any, growing: Grow
     path.write_bytes(path.read_bytes().replace(b'"step": 5', b'"step": 6'))
     wait_for(tab, lambda: tab.locator("#state").inner_text() == "damaged")
     assert "line 2 is damaged" in tab.locator("#note").inner_text()
+    assert tab.locator("#decision").is_hidden()  # rows before the damage decide nothing
     shutil.rmtree(growing.path)
     wait_for(tab, lambda: tab.locator("#state").inner_text() == "deleted")
 

@@ -6,6 +6,7 @@
   const id = /run-([0-9a-f]+)\.html$/.exec(location.pathname)?.[1] ?? "";
   const MOST_POINTS = 1000; // per panel; the server thins longer ones
   let charts = [];
+  let isDamaged = false;
 
   function facts(place, pairs) {
     const shown = pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
@@ -18,6 +19,8 @@
     byId("state").textContent = run.state;
     byId("state").className = `state ${run.state}`;
     byId("note").textContent = run.note;
+    isDamaged = run.state === "damaged";
+    if (isDamaged) byId("decision").hidden = true;
     const step = run.steps ? `${count(run.step)} of ${count(run.steps)}` : count(run.step);
     facts("facts", [
       ["step", step], ["time left", duration(run.left)], ["evaluations", count(run.evaluations)],
@@ -28,7 +31,7 @@
   }
 
   function showDecision(decision) {
-    byId("decision").hidden = !decision;
+    byId("decision").hidden = !decision || isDamaged; // rows before the damage decide nothing
     if (!decision) return;
     // "Go on" would be bad advice where a policy only watches while the model copies.
     const watched = decision.phase.startsWith("copying") ? "Not stopped" : "Go on";
