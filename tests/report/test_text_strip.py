@@ -8,6 +8,7 @@ import pytest
 from small_runs import SMALL_MODEL
 
 from twoclocks.report.environment import marked
+from twoclocks.report.page import write_report
 from twoclocks.report.strip import strip_data
 from twoclocks.report.text_strip import text_steps
 from twoclocks.runs import Run, load_settings
@@ -50,3 +51,9 @@ def test_the_step_before_copying_is_shown_beside_the_last(texts: Run) -> None:
 
 def test_marks_are_html_and_texts_are_not() -> None:
     assert marked([("<b>", False), ("a & b", True), ("\x1b", False)]) == "&lt;b&gt;<mark>a &amp; b</mark>\\x1b"
+
+
+def test_the_page_of_a_text_compares_with_held_out_texts_and_names_no_valid_set(texts: Run, tmp_path: Path) -> None:
+    page = write_report([texts], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Held-out texts: the value of real texts that were not trained on." in page
+    assert "valid set" not in page and "breaks the rule" not in page
