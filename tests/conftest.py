@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from browser_fixtures import axe, browser, tab
 from matplotlib.figure import Figure
 from warm import start_warm_server
 
@@ -24,6 +25,8 @@ from twoclocks.core.packed_images import make_packed, write_packed
 from twoclocks.core.packed_text import LETTERS, Vocabulary, make_packed_text, write_packed_text
 from twoclocks.runs import Run, load_settings, run
 from twoclocks.sweeps.local import LocalPool
+
+assert axe and browser and tab  # fixtures of tests/browser; a second conftest.py of that name would hide this one
 
 
 @pytest.fixture(scope="session")

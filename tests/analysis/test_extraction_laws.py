@@ -13,6 +13,7 @@ from twoclocks.analysis.forecasts import forecast_running, forecast_sizes
 from twoclocks.analysis.laws import fit_runs
 from twoclocks.core.errors import UserError
 from twoclocks.papers.rows import StoredRun, read_rows
+from twoclocks.report.laws import draw_laws, law_data
 
 ROWS = Path(__file__).parents[2] / "results" / "campaign"
 
@@ -41,6 +42,9 @@ def test_the_law_is_that_of_extraction(tmp_path: Path) -> None:
     for clock, power in (("tau_ext", 1.5), ("tau_mem", 1.0)):
         law = fit_runs(runs, clock).pooled  # type: ignore[arg-type]
         assert law.alpha == pytest.approx(power, abs=0.12), clock
+    infos, _ = law_data(runs)
+    assert [info.name for info in infos if info.name != "τ_rule"] == ["τ_mem", "τ_gap", "τ_ext"]
+    assert len(draw_laws(infos).axes) == len(infos)
 
 
 def test_forecasts_at_other_sizes_and_of_a_run_that_is_training(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from twoclocks.analysis.forecasts import (
     forecast_running,
     forecast_series,
     forecast_sizes,
-    gap_and_memory,
+    gap_and_onset,
     judge,
     replayed,
 )
@@ -204,7 +204,7 @@ def test_forecasts_are_judged_on_what_they_have_not_seen(tmp_path: Path) -> None
 def test_a_forecast_does_not_look_ahead(tmp_path: Path) -> None:
     """Two runs with the same beginning and different ends get the same forecasts, by the same pilots."""
     before = pilots(tmp_path)
-    known_pairs = [pair for run in before if (pair := gap_and_memory(run)) is not None]
+    known_pairs = [pair for run in before if (pair := gap_and_onset(run, "tau_mem")) is not None]
     early, late = known(tmp_path, 1024, 9000), known(tmp_path, 1024, 9000)
     forecasts = replayed(early, known_pairs)
     assert len(forecasts) > 5
@@ -220,7 +220,7 @@ def test_a_pilot_is_not_judged_by_itself(tmp_path: Path) -> None:
     before = [known(tmp_path, 64 * 2**k, 640 * 2**k, ahead=ahead) for k, ahead in enumerate((2.0, 3.0, 4.0, 12.0))]
     running = known(tmp_path, 1024, 10_240, evaluations=45, finished=False)
     _, judged = forecast_running(running, before)
-    pairs = [pair for run in before if (pair := gap_and_memory(run)) is not None]
+    pairs = [pair for run in before if (pair := gap_and_onset(run, "tau_mem")) is not None]
     assert len(pairs) == 4
     apart, leaked = [], []
     for index, run in enumerate(before):
@@ -295,6 +295,7 @@ def test_report_draws_laws_with_arrows_for_what_is_censored(tmp_path: Path, tiny
 
 def test_a_figure_draws_no_line_where_there_is_no_law(tmp_path: Path) -> None:
     infos, _ = law_data([known(tmp_path, n, 300) for n in SIZES])  # τ_mem does not depend on N
+    (tmp_path / "rising").mkdir()
     rising, _ = law_data([known(tmp_path / "rising", n, 10 * n) for n in SIZES])
     flat = infos[0]
     assert flat.sentence.startswith("τ_mem: no power law: ") and "contains 0" in flat.sentence

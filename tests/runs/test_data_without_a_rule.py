@@ -53,7 +53,7 @@ def test_pages_and_curves_say_so(text: Run, tmp_path: Path) -> None:
     assert [curve.label for curve in curves.proportions[:1]] == ["copies of training samples"]
     assert curves.valid_new is None and "no rule" in curves.last_sentence
     page = write_report([text], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "the data have no rule" in page and "These data have no rule" in page
+    assert "The data have no rule" in page and "These data have no rule" in page
     assert "valid samples of the rule" not in page and "The rule counts as learned" not in page
 
 

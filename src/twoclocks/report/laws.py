@@ -20,7 +20,7 @@ from twoclocks.core.theme import light, style
 from twoclocks.report.legends import legend_below
 from twoclocks.runs.load import Run
 
-COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken"}
+COLOURS = {"tau_mem": "memory", "tau_rule": "rule", "tau_gap": "broken", "tau_ext": "new"}
 MARKERS = "osD^vP*X"
 MOST_GROUPS = 12  # groups of runs that get laws and marks of their own
 MOST_POINTS = 240  # runs that a panel draws; the law is fitted to all of them
@@ -59,7 +59,8 @@ def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
     if len({run.settings.data.n for run in runs}) < 3:
         return [], []
     found, refused = [], []
-    for clock in NAMES:
+    asked = all(run.settings.evaluation.prompts for run in runs)  # other runs have no τ_ext, which needs no sentence
+    for clock in (clock for clock in NAMES if clock != "tau_ext" or asked):
         try:
             found.append(law_info(fit_runs(runs, clock, most_groups=MOST_GROUPS)))
         except UserError as error:

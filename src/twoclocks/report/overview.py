@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
+from jinja2.filters import do_urlencode
 
 from twoclocks.analysis.groups import group_labels, grouped
 from twoclocks.clocks.onset import Onset
@@ -227,7 +227,7 @@ def render_overview(runs: Sequence[Run], beside: Path) -> tuple[str, Any]:
     page = render_page(
         "overview.html",
         together,
-        {"address": lambda path: quote(os.path.relpath(path, beside))},
+        {"address": lambda path: do_urlencode(os.path.relpath(path, beside))},
         info=info,
         folder=os.path.relpath(runs[0].path.parent, beside),
         figure=plot(

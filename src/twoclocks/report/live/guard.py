@@ -6,9 +6,7 @@ import ipaddress
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -100,11 +98,11 @@ class Guard:
             return 405, "this page is only read: use GET", {"allow": ", ".join(METHODS)}
         if self.token is None:
             return None
-        query = parse_qsl(scope["query_string"].decode("latin-1"))
-        given = dict(query).get("token")
+        query = [pair for pair in scope["query_string"].decode("latin-1").split("&") if pair]
+        given = next((pair.partition("=")[2] for pair in query if pair.startswith("token=")), None)
         if given is not None and self.is_token(given):
             # The token leaves the address bar and the history; from now on the cookie has it.
-            rest = urlencode([(key, value) for key, value in query if key != "token"])
+            rest = "&".join(pair for pair in query if not pair.startswith("token="))
             cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
             where = "/" + scope["path"].lstrip("/") + (f"?{rest}" if rest else "")
             return 303, "", {"location": where, "set-cookie": cookie}
@@ -126,11 +124,9 @@ class Guard:
         return self.token is not None and secrets.compare_digest(given.encode(), self.token.encode())
 
     def cookie_in(self, header: str) -> str:
-        try:
-            found = SimpleCookie(header).get(self.cookie)
-        except CookieError:
-            return ""
-        return "" if found is None else found.value
+        """The token in a Cookie header: pairs ``name=value`` between semicolons; empty if there is none."""
+        pairs = (pair.strip().partition("=") for pair in header.split(";"))
+        return next((value for name, _, value in pairs if name == self.cookie), "")
 
 
 def encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-AXE = Path(__file__).parents[2] / ".venv" / "axe" / "axe.min.js"  # written by `make browser`
+AXE = Path(__file__).parents[1] / ".venv" / "axe" / "axe.min.js"  # written by `make browser`
 LOCAL = ("file:", "data:", "blob:", "about:", "http://127.0.0.1:", "http://localhost:")
 
 
