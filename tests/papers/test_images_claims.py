@@ -97,5 +97,6 @@ def test_the_figure_has_all_runs_and_its_clocks(tmp_path: Path) -> None:
     assert info.sizes == list(SIZES) and len(info.runs) == 12
     drawn = figure.draw(info)
     losses, copies, quality, clocks = drawn.axes
-    assert len(losses.lines) == 24 and len(copies.lines) == 12 and len(quality.lines) == 12 + 24  # curves, two clocks per run
+    assert len(losses.lines) == 24 and len(copies.lines) == 12
+    assert len(quality.lines) == 12 + 24  # curves, and two clocks per run
     assert len(clocks.lines) == 24 + 2 and "64, 128, 256, 512" in figure.caption(info)
