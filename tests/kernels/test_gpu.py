@@ -103,6 +103,28 @@ def test_replayed_samples_are_the_samples_of_the_current_weights(name: str) -> N
     assert torch.equal(samples(), replayed) and not torch.equal(replayed, fresh)
 
 
+@pytest.mark.parametrize("preset", ["gpt-text", "p2-md4-text"])
+@torch.no_grad()
+def test_replayed_prompts_are_continued_by_the_current_weights(preset: str) -> None:
+    change = {"training.device": "cuda", "training.average": 0, "data.n": 64, "evaluation.prompts": 16}
+    made = Experiment(load_settings(preset, change))
+    extraction = made.extraction
+    assert extraction is not None
+
+    def continued() -> torch.Tensor:
+        return extraction.continued(made.network, "train").clone()
+
+    fresh = continued()
+    assert torch.equal(continued(), fresh)  # the second is the graph's first replay
+    with torch.enable_grad():
+        losses(made, 20, 20)
+    replayed = continued()
+    extraction.samplers.clear()
+    assert torch.equal(continued(), replayed) and not torch.equal(replayed, fresh)
+    prefix = made.settings.evaluation.prefix
+    assert torch.equal(replayed[:, :prefix], extraction.texts["train"][:, :prefix])
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_resumed_fast_run_goes_on_as_if_nothing_happened(name: str) -> None:
     whole = experiment(name)

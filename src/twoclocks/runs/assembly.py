@@ -38,7 +38,7 @@ from twoclocks.runs.loss_errors import error_of_gap, error_of_mean
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
-from twoclocks.training.capture import Captured
+from twoclocks.training.capture import Replayed
 from twoclocks.training.loop import LoopState, check_finite, make_step, train
 from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
 from twoclocks.training.step import Step, finish_gradients
@@ -81,7 +81,7 @@ class Experiment:
         self.optimizer = make_optimizer(self.network, settings.training)
         self.pool = self.make_pool()
         self.loop = LoopState(self.device)
-        self.samplers: dict[Network, Captured[Tensor]] = {}  # on the GPU, by the network whose weights they read
+        self.samplers: dict[Network, Replayed[Tensor]] = {}  # by the network whose weights they read
         self.noise = sampling_noise(settings).to(self.device)
         self.extraction = None
         if count := settings.evaluation.prompts:
@@ -161,16 +161,13 @@ class Experiment:
     def sample(self, network: Network | None = None) -> Tensor:
         """Encoded samples from the noise of this run, which is the same at every evaluation and for every network."""
         network = network if network is not None else self.network
-        if network in self.samplers:
-            return self.samplers[network]()
         if self.pool.size > 1:
             share = partial(sample, self.objective, self.pool.guarded(network))
             return torch.cat(self.pool.map(share, self.noise.split(SHARE)))
-        work = partial(sample, self.objective, network, self.noise)
-        samples = work()
-        if self.settings.training.captures:  # everything that is allocated at the first use exists now
-            self.samplers[network] = Captured(work)
-        return samples
+        if network not in self.samplers:
+            work = partial(sample, self.objective, network, self.noise)
+            self.samplers[network] = Replayed(work, self.settings.training.captures)
+        return self.samplers[network]()
 
     @torch.no_grad()
     def evaluate(self, step: int, loss: float) -> tuple[dict[str, float], dict[str, dict[str, Tensor]]]:

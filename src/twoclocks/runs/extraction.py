@@ -7,7 +7,8 @@ level: a model may guess a common phrase.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from twoclocks.evaluation.metric import Column
 from twoclocks.objectives.base import Network, sample
 from twoclocks.runs.columns import EXTRACTED
 from twoclocks.runs.settings import RunSettings
+from twoclocks.training.capture import Replayed
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Extraction:
     settings: RunSettings
     texts: dict[str, Tensor]  # (n, length) each
     noise: Tensor
+    # By network and split, what continues the prompts; on a GPU a graph, since hundreds of small kernels take longer.
+    samplers: dict[tuple[Network, str], Replayed[Tensor]] = field(default_factory=dict)
 
     @property
     def needed(self) -> int:
@@ -51,11 +55,18 @@ class Extraction:
         found: dict[str, int] = {}
         prefix = self.settings.evaluation.prefix
         for split, texts in self.texts.items():
-            prompts = texts[:, :prefix]
-            continued = sample(self.settings.objective, network, self.noise[: len(texts)], prompts=prompts)
-            hits = verbatim_tokens(texts, continued, prefix) >= self.needed
+            hits = verbatim_tokens(texts, self.continued(network, split), prefix) >= self.needed
             found |= {hits_key(EXTRACTED[split]): int(hits.sum()), trials_key(EXTRACTED[split]): len(texts)}
         return found
+
+    def continued(self, network: Network, split: str) -> Tensor:
+        """The texts of a split (n, length) as the network continues them from their first tokens."""
+        if (network, split) not in self.samplers:
+            texts = self.texts[split]
+            prompts = texts[:, : self.settings.evaluation.prefix]
+            work = partial(sample, self.settings.objective, network, self.noise[: len(texts)], prompts=prompts)
+            self.samplers[network, split] = Replayed(work, self.settings.training.captures)
+        return self.samplers[network, split]()
 
 
 def verbatim_tokens(texts: Tensor, continued: Tensor, prefix: int) -> Tensor:

@@ -28,3 +28,22 @@ class Captured(Generic[Result]):
     def __call__(self) -> Result:
         self.graph.replay()
         return self.result
+
+
+class Replayed(Generic[Result]):
+    """``work`` that runs as it is the first time, and on a GPU is captured then and replayed from the second time on.
+
+    The first time makes whatever is made at the first use, which a graph cannot hold.
+    """
+
+    def __init__(self, work: Callable[[], Result], captures: bool) -> None:
+        self.work, self.captures = work, captures
+        self.captured: Captured[Result] | None = None
+
+    def __call__(self) -> Result:
+        if self.captured is not None:
+            return self.captured()
+        result = self.work()
+        if self.captures:
+            self.captured = Captured(self.work)
+        return result
