@@ -52,8 +52,8 @@ class ExamplesInfo(Info):
         what = "images" if self.images else "texts"
         said = [f"{one.copy_rate:.0%} of the {what} generated at step {one.step:,} are copies" for one in self.shown]
         if not self.is_early:
-            return [f"{said[0]}. No step before τ_mem has stored samples, or copying was not seen."]
-        return [f"{said[0]}, the last with stored samples before τ_mem; {said[1]}, from the same noises."]
+            return [f"{said[0]}. No step before copying has stored samples, or copying was not seen."]
+        return [f"{said[0]}, the last with stored samples before copying is seen; {said[1]}, from the same noises."]
 
     def numbers(self) -> dict[str, Any]:
         return {
@@ -87,9 +87,9 @@ class ExamplesView(View):
     ) -> ExamplesInfo:
         at = np.array(steps, dtype=np.int64)
         chosen = [len(at) - 1]
-        memory = subject.clocks.memory if subject.clocks is not None else None
-        if memory is not None and memory.seen:
-            before = np.flatnonzero(at <= memory.lower)
+        clocks = subject.clocks
+        if clocks is not None and (clocks.memory.seen or clocks.memory.suspected is not None):
+            before = np.flatnonzero(at <= clocks.copy_free_until)
             chosen = [*before[-1:], *(last for last in chosen if last not in before[-1:])]
         shown = tuple(
             self.examples(subject, int(at[k]), {key: one[k] for key, one in measurements.items()}) for k in chosen

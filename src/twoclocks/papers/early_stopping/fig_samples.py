@@ -1,17 +1,19 @@
-"""Early-stopped samples beside final ones, from the same noises, on real digits (P2 §3.1: example copies)."""
+"""Early-stopped samples beside final ones, from the same noises: real digits and texts (P2 §3.1 and App. E)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from twoclocks.dissection.views.examples import ExamplesInfo
 from twoclocks.papers.as_printed import stable
 from twoclocks.papers.early_stopping.image_runs import DIGITS
+from twoclocks.papers.early_stopping.text_runs import GPT, MD4
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.records import Records
 from twoclocks.papers.views import view_of
-from twoclocks.report.drawings.examples import draw_images
+from twoclocks.report.drawings.examples import draw_images, draw_texts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,10 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SamplesInfo:
-    """What the view shows of one run, and how many images it was trained on."""
+    """What the view shows of one run, how many samples it was trained on, and its preset."""
 
     n: int
     examples: ExamplesInfo
+    preset: str
+
+
+def first_examples(records: Records, presets: Sequence[str]) -> SamplesInfo:
+    """The samples of the first run of these presets that has the view ``examples``."""
+    for preset in presets:
+        for one in stable(records.baseline(preset)):
+            found = view_of(one, "examples")
+            if isinstance(found, ExamplesInfo):
+                return SamplesInfo(one.n, found, preset)
+    raise MissingRunsError(f"runs: none of {' or '.join(presets)} has stored samples; make the runs first")
 
 
 @FIGURES.register("p2-samples")
@@ -39,11 +52,7 @@ class EarlyAndFinalSamples(PaperFigure[SamplesInfo]):
     grids: ClassVar[tuple[str, ...]] = ("images-twins",)
 
     def data(self, records: Records) -> SamplesInfo:
-        for one in stable(records.baseline(DIGITS)):
-            found = view_of(one, "examples")
-            if isinstance(found, ExamplesInfo):
-                return SamplesInfo(one.n, found)
-        raise MissingRunsError("runs: there is none on digits with stored samples; make the runs first")
+        return first_examples(records, [DIGITS])
 
     def draw(self, info: SamplesInfo) -> Figure:
         figure: Figure = draw_images(info.examples)
@@ -53,4 +62,33 @@ class EarlyAndFinalSamples(PaperFigure[SamplesInfo]):
         return (
             f"iDDPM on {info.n:,} real digits of 8×8 pixels, samples from the same noises and below each its nearest "
             f"training image; an orange frame marks a copy (d₁/d₂ < 1/3). {' '.join(info.examples.sentences())}"
+        )
+
+
+@FIGURES.register("p2-texts")
+class EarlyAndFinalTexts(PaperFigure[SamplesInfo]):
+    """One column per step: texts, and below each its nearest training text."""
+
+    id: ClassVar[str] = "p2-texts"
+    title: ClassVar[str] = "Texts of an early stop and of the last step"
+    shows: ClassVar[str] = (
+        "texts generated before τ_mem and at the end of training, beside their nearest training texts, with what both "
+        "have in common marked"
+    )
+    claims: ClassVar[tuple[str, ...]] = ("B7",)
+    grids: ClassVar[tuple[str, ...]] = ("text-examples",)
+    networks: ClassVar[dict[str, str]] = {MD4: "Masked diffusion (MD4)", GPT: "A causal GPT"}
+
+    def data(self, records: Records) -> SamplesInfo:
+        return first_examples(records, [*self.networks])
+
+    def draw(self, info: SamplesInfo) -> Figure:
+        figure: Figure = draw_texts(info.examples)
+        return figure
+
+    def caption(self, info: SamplesInfo) -> str:
+        return (
+            f"{self.networks[info.preset]} on {info.n:,} strings of the King James Bible, texts from the same noises "
+            "and below each, in orange, its nearest training text; their longest common run stands between [[ and ]]. "
+            f"{' '.join(info.examples.sentences())}"
         )
