@@ -196,7 +196,7 @@ def stepped(name: str, fused: bool, dry_runs: int = 0, undo: int = 0) -> tuple[T
         made.objective = fused_objective(made.objective)
         made.optimizer = make_optimizer(made.network, made.settings.training)
     order = RandomOrder(len(made.train_rows), 3, made.loop.generator)
-    parts = made.network, made.optimizer, made.objective, made.encode(made.train_rows), order
+    parts = made.network, made.optimizer, made.objective, made.shown(), order
     step = PlainStep(*parts, made.loop.generator, made.loop.loss_sum)
     for _ in range(dry_runs):
         made.dry_run()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from twoclocks import models, objectives
+from twoclocks.data.shown import Shown
 from twoclocks.kernels.operations import TritonForm
 from twoclocks.models import Network
 from twoclocks.training.average import Average
@@ -69,7 +70,7 @@ def test_undone_steps_leave_no_trace_in_the_average(steps: int) -> None:
     data, state = torch.randint(0, 2, (8, 6)), LoopState()
     optimizer = make_optimizer(raw, settings)
     objective = objectives.create("autoregressive")
-    step = make_step(raw, optimizer, objective, data, settings, state, average=average).update
+    step = make_step(raw, optimizer, objective, Shown(data), settings, state, average=average).update
     assert isinstance(step, PlainStep)
     for _ in range(steps):
         step()

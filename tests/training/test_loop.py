@@ -11,6 +11,7 @@ from torch import nn
 from twoclocks import data, models, objectives
 from twoclocks.core.errors import SettingError
 from twoclocks.data.encodings import SignImage
+from twoclocks.data.shown import Shown
 from twoclocks.models import Network
 from twoclocks.rules import Parity
 from twoclocks.training.errors import DivergedError
@@ -43,7 +44,7 @@ def run(schedule: tuple[int, ...], disturb: bool = False, settings: TrainingSett
             with torch.no_grad():
                 network(torch.randn(4, 1, 3, 4), torch.randn(4))
 
-    train(network, optimizer, objectives.EDM(), DATA, settings, schedule, on_evaluation)
+    train(network, optimizer, objectives.EDM(), Shown(DATA), settings, schedule, on_evaluation)
     return weights(network)
 
 
@@ -59,8 +60,8 @@ def test_training_in_two_halves_is_the_same_run() -> None:
     network, optimizer = fresh()
     first = replace(SETTINGS, steps=13)
     state = LoopState()
-    train(network, optimizer, objectives.EDM(), DATA, first, (13,), lambda step, loss: None, state=state)
-    train(network, optimizer, objectives.EDM(), DATA, SETTINGS, (30,), lambda step, loss: None, state=state)
+    train(network, optimizer, objectives.EDM(), Shown(DATA), first, (13,), lambda step, loss: None, state=state)
+    train(network, optimizer, objectives.EDM(), Shown(DATA), SETTINGS, (30,), lambda step, loss: None, state=state)
     assert state.step == 30 and torch.equal(weights(network), run((30,)))
 
 
@@ -83,7 +84,7 @@ def test_every_step_draws_its_own_batch_and_all_rows_are_seen() -> None:
         network,
         make_optimizer(network, SETTINGS),
         objectives.Autoregressive(),
-        rows,
+        Shown(rows),
         SETTINGS,
         (30,),
         lambda s, x: None,
@@ -97,7 +98,7 @@ def test_schedule_is_followed_and_loss_is_the_mean_since_the_last_call() -> None
     def losses(schedule: tuple[int, ...]) -> dict[int, float]:
         found: dict[int, float] = {}
         network, optimizer = fresh()
-        train(network, optimizer, objectives.EDM(), DATA, SETTINGS, schedule, lambda s, x: found.update({s: x}))
+        train(network, optimizer, objectives.EDM(), Shown(DATA), SETTINGS, schedule, lambda s, x: found.update({s: x}))
         return found
 
     every = losses(tuple(range(1, 31)))
@@ -127,7 +128,7 @@ def test_loss_that_is_not_finite_stops_before_anything_bad_is_evaluated(good: in
             network,
             make_optimizer(network, SETTINGS),
             objectives.EDM(),
-            DATA,
+            Shown(DATA),
             SETTINGS,
             (5, 10, 20, 30),
             lambda step, loss: evaluated.append(step),
@@ -165,7 +166,7 @@ def test_weights_that_are_not_finite_are_caught_though_the_loss_was() -> None:
             network,
             optimizer,
             objectives.EDM(),
-            DATA,
+            Shown(DATA),
             replace(SETTINGS, steps=1),
             (1,),
             lambda s, x: evaluated.append(s),

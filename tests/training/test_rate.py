@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from twoclocks import objectives
 from twoclocks.core.errors import SettingError
+from twoclocks.data.shown import Shown
 from twoclocks.models.base import Network
 from twoclocks.training.loop import LoopState, TrainingSettings, train
 from twoclocks.training.optimizer import make_optimizer
@@ -56,7 +57,7 @@ def trained(settings: TrainingSettings, halves: bool = False) -> tuple[Network, 
         optimizer = make_optimizer(network, settings)
         optimizer.load_state_dict({"state": kept, "param_groups": optimizer.state_dict()["param_groups"]})
         part = replace(settings, steps=steps)
-        parts = (network, optimizer, objectives.Autoregressive(), TOKENS, part, (steps,))
+        parts = (network, optimizer, objectives.Autoregressive(), Shown(TOKENS), part, (steps,))
         train(*parts, on_evaluation=lambda step, loss: None, on_step=store, state=state)
     return network, found
 

@@ -10,6 +10,7 @@ import torch
 
 from twoclocks import data, models, objectives
 from twoclocks.data.encodings import SignImage
+from twoclocks.data.shown import Shown
 from twoclocks.rules import Parity
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
@@ -30,7 +31,7 @@ def trained(threads: int, batch: int, steps: int = 5) -> tuple[torch.Tensor, flo
     optimizer = make_optimizer(network, TrainingSettings(steps=1, learning_rate=1e-3))
     generator, loss_sum = torch.Generator(), torch.zeros((), dtype=torch.float64)
     order = RandomOrder(len(DATA), batch, generator)
-    parts = network, optimizer, objectives.EDM(), DATA, order, generator, loss_sum
+    parts = network, optimizer, objectives.EDM(), Shown(DATA), order, generator, loss_sum
     step = SharedStep(*parts, pool=ThreadPool(threads)) if threads > 1 else PlainStep(*parts)
     for number in range(steps):
         generator.manual_seed(number)
@@ -66,7 +67,7 @@ def test_every_thread_finishes_the_gradients_of_its_own_form(threads: int) -> No
     network = models.create("dit", width=16, depth=1, heads=2).build(tuple(DATA.shape[1:]), 2)
     network.fused = Form()
     optimizer = make_optimizer(network, settings)
-    step = make_step(network, optimizer, objectives.EDM(), DATA, settings, LoopState(), ThreadPool(threads))
+    step = make_step(network, optimizer, objectives.EDM(), Shown(DATA), settings, LoopState(), ThreadPool(threads))
     step(1)
     assert finished == [True] * threads
 
@@ -77,11 +78,12 @@ def test_the_order_of_rows_reaches_every_kind_of_step(threads: int, chosen: dict
     settings = TrainingSettings(steps=1, batch=len(DATA), **chosen)
     network = models.create("dit", width=16, depth=1, heads=2).build(tuple(DATA.shape[1:]), 2)
     optimizer = make_optimizer(network, settings)
-    step = make_step(network, optimizer, objectives.EDM(), DATA, settings, LoopState(), ThreadPool(threads))
+    step = make_step(network, optimizer, objectives.EDM(), Shown(DATA), settings, LoopState(), ThreadPool(threads))
     step(1)
     assert isinstance(step.update, PlainStep) and isinstance(step.update, SharedStep) == (threads > 1)
-    assert step.update.order is step.order
-    assert step.order.rows().sort().values.tolist() == list(range(len(DATA)))
+    order = step.update.order
+    assert order.begin in step.begins
+    assert order.rows().sort().values.tolist() == list(range(len(DATA)))
 
 
 def test_shared_steps_are_the_same_every_time() -> None:

@@ -60,6 +60,19 @@ class Objective(Settings):
         """Whether the network must return variances too, as further channels (``ModelSettings.predicts_variance``)."""
         return False
 
+    def noise_shift(self, step: int) -> float:
+        """By how much the noise of step 1, 2, … is shifted, in the objective's own unit; see ``with_shift``."""
+        return 0.0
+
+    def with_shift(self, shift: Tensor, *drawn: Tensor) -> tuple[Tensor, ...]:
+        """What was drawn, with its noise levels shifted; an objective without a curriculum has no shift."""
+        return drawn
+
+    @property
+    def has_curriculum(self) -> bool:
+        """Whether ``noise_shift`` is ever other than 0."""
+        return False
+
     @abstractmethod
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         """Loss (n,) of each sample under the corruption that was drawn."""

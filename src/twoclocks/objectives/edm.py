@@ -33,12 +33,21 @@ class EDM(Objective):
     sigma_data: float = setting(0.5, "standard deviation that the preconditioning assumes of the data", above=0)
     log_sigma_mean: float = setting(-1.2, "mean of ln σ in training")
     log_sigma_std: float = setting(1.2, "standard deviation of ln σ in training", above=0)
+    first_shift: float = setting(
+        0.0, "how much higher the mean of ln σ is at the first step; it falls linearly to 0", added=True
+    )
+    shift_steps: int = setting(
+        0, "steps over which it falls; 0: no curriculum over noise levels", at_least=0, at_most=10**12, added=True
+    )
     sampler_steps: int = setting(35, "noise levels of the sampler", at_least=2, at_most=10_000)
     sigma_min: float = setting(0.002, "last noise level of the sampler", above=0, at_most=1e6)
     sigma_max: float = setting(80.0, "first noise level of the sampler", above=0, at_most=1e6)
     rho: float = setting(7.0, "curvature of the sampler's schedule", above=0)
 
     def check(self) -> None:
+        if bool(self.first_shift) != bool(self.shift_steps):
+            fix = "a curriculum needs both objective.first_shift and objective.shift_steps; set both, or none"
+            raise SettingError("shift_steps", self.shift_steps, fix)
         if self.sigma_min >= self.sigma_max:
             raise SettingError("sigma_min", self.sigma_min, f"use a number below sigma_max = {self.sigma_max}")
         sigmas = self.sampler_sigmas()
@@ -80,6 +89,22 @@ class EDM(Objective):
         normal = torch.randn(len(clean), generator=generator, device=clean.device, dtype=clean.dtype)
         noise = torch.randn(clean.shape, generator=generator, device=clean.device, dtype=clean.dtype)
         return self.log_sigma_mean + self.log_sigma_std * normal, noise
+
+    @property
+    def has_curriculum(self) -> bool:
+        return bool(self.shift_steps)
+
+    def noise_shift(self, step: int) -> float:
+        """Of ln σ.
+
+        >>> [EDM(first_shift=2.0, shift_steps=100).noise_shift(step) for step in (0, 50, 100, 200)]
+        [2.0, 1.0, 0.0, 0.0]
+        """
+        return self.first_shift * max(0.0, 1 - step / self.shift_steps) if self.shift_steps else 0.0
+
+    def with_shift(self, shift: Tensor, *drawn: Tensor) -> tuple[Tensor, ...]:
+        log_sigma, noise = drawn
+        return log_sigma + shift, noise
 
     def loss_given(self, network: Network, clean: Tensor, *drawn: Tensor) -> Tensor:
         scaled, label, target = self.precondition(clean, *drawn)

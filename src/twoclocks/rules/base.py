@@ -49,6 +49,7 @@ class Rule(Settings):
     is_text: ClassVar[bool] = False  # symbols are tokens of a text, which ``as_text`` joins
     is_corpus: ClassVar[bool] = False  # a sample of a larger language: a model that learned it copies none by chance
     uniform_parts: ClassVar[bool] = True  # whether a piece of a valid sample is uniform over its valid contents
+    exchangeable: ClassVar[str | None] = None  # kind of pieces that may change places: a valid sample stays valid
 
     @property
     def is_natural(self) -> bool:

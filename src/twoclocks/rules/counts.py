@@ -134,6 +134,7 @@ class ExactK(Counted):
 class CountedGrid(Counted):
     """Base class of rules on the number of ones in the rows of a square grid."""
 
+    exchangeable: ClassVar[str | None] = "row"
     side: int = setting(help="rows and columns of the grid", at_least=1, at_most=math.isqrt(MOST_ENTRIES))
 
     @property

@@ -71,6 +71,7 @@ class Latin(PermutationGrid):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"side": 6}, {"side": 5})
+    exchangeable: ClassVar[str | None] = "row"
     side: int = setting(
         help="rows, columns and symbols; beyond 11 the number of squares is unknown", at_least=1, at_most=11
     )
@@ -169,6 +170,7 @@ class RowLatin(PermutationGrid):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = ({"side": 6},)
+    exchangeable: ClassVar[str | None] = "row"
     side: int = setting(help="rows, columns and symbols", at_least=1, at_most=32)
 
     @property

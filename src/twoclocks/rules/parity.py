@@ -77,6 +77,7 @@ class Parity(Grouped):
     """
 
     examples: ClassVar[tuple[Mapping[str, Any], ...]] = tuple({"length": 36, "group": g} for g in (3, 2, 6, 36))
+    exchangeable: ClassVar[str | None] = "group"
     scatter_seed: int | None = setting(
         None, "seed of a permutation that scatters the groups over all positions; none: consecutive", added=True
     )

@@ -18,6 +18,7 @@ from twoclocks.core.plugins import imported_names
 from twoclocks.core.seeds import derive, torch_stream
 from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import loss_splits, room_outside
+from twoclocks.data.shown import Shown
 from twoclocks.models.base import MODELS, Network, parameter_count
 from twoclocks.objectives.base import sample
 from twoclocks.runs.columns import (
@@ -120,6 +121,13 @@ class Experiment:
         found = loss_splits(self.rule, self.train_rows, self.settings.evaluation.loss_rows, self.settings.data.seed)
         return {name: self.encode(rows) for name, rows in found.items()}
 
+    def shown(self) -> Shown:
+        """The training set as steps show it."""
+        data = self.settings.data
+        easier = data.easier_set(self.rule)
+        encoded = None if easier is None else self.encode(easier)
+        return Shown(self.encode(self.train_rows), data.changes(self.rule, self.device), encoded, data.easier_steps)
+
     def encode(self, rows: Tensor) -> Tensor:
         return self.encoding.encode(self.rule, rows).to(self.device)
 
@@ -141,7 +149,7 @@ class Experiment:
             self.network,
             self.optimizer,
             self.objective,
-            self.encode(self.train_rows),
+            self.shown(),
             self.settings.training,
             self.settings.schedule,
             on_evaluation,
@@ -154,8 +162,7 @@ class Experiment:
 
     def make_step(self) -> Step:
         """The steps of this run, as training takes them."""
-        data = self.encode(self.train_rows)
-        parts = self.network, self.optimizer, self.objective, data, self.settings.training, self.loop, self.pool
+        parts = self.network, self.optimizer, self.objective, self.shown(), self.settings.training, self.loop, self.pool
         return make_step(*parts, self.average)
 
     def sample(self, network: Network | None = None) -> Tensor:

@@ -11,13 +11,16 @@ from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
+from twoclocks.data.shown import Shown
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
 from twoclocks.training.average import Average
 from twoclocks.training.errors import DivergedError
+from twoclocks.training.masked_loss import MaskedLoss
+from twoclocks.training.noise_curriculum import NoiseCurriculum
 from twoclocks.training.order import EpochOrder, Order, RandomOrder
 from twoclocks.training.rate import LearningRate
-from twoclocks.training.step import PlainStep, SharedStep, Step, Update, captured
+from twoclocks.training.step import PlainStep, SharedStep, Step, TrainingLoss, Update, captured
 from twoclocks.training.thread_pool import ThreadPool
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
@@ -46,6 +49,19 @@ class TrainingSettings(Settings):
         0, "step at which a cosine has lowered the rate to 0; 0: constant", at_least=0, at_most=10**12, added=True
     )
     weight_decay: float = setting(0.0, "weight decay", at_least=0)
+    trim: float = setting(
+        0.0,
+        "share of a step's samples, those with the lowest loss, that do not count: they are known already",
+        at_least=0,
+        below=1,
+        added=True,
+    )
+    masked_loss: float = setting(
+        0.0, "weight of an auxiliary loss, of which some input entries are hidden; 0: none", at_least=0, added=True
+    )
+    masked_share: float = setting(
+        0.15, "share of the input entries that the auxiliary loss hides", above=0, below=1, added=True
+    )
     average: float = setting(
         0.0,
         "decay per step of an exponential moving average of the weights, evaluated beside the raw ones; 0: none",
@@ -125,23 +141,40 @@ def make_step(
     network: Network,
     optimizer: torch.optim.Optimizer,
     objective: Objective,
-    data: Tensor,
+    shown: Shown,
     settings: TrainingSettings,
     state: LoopState,
     pool: ThreadPool | None = None,
     average: Average | None = None,
 ) -> Step:
     """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by a pool's threads."""
-    order = make_order(len(data), settings, state.generator)
+    order = make_order(len(shown.rows), settings, state.generator)
     rate = LearningRate(optimizer, settings.warm_up, settings.decay_steps)
-    parts = network, optimizer, objective, data, order, state.generator, state.loss_sum, average
+    loss, curricula = training_loss(objective, settings, shown.rows.device)
+    parts = network, optimizer, loss, shown, order, state.generator, state.loss_sum, average, settings.trim
     update: Update
     if settings.captures:
         order.begin(1)
         update = captured(PlainStep(*parts))
+    elif pool is not None and pool.size > 1 and not settings.trim:  # which samples count depends on the whole batch
+        update = SharedStep(*parts, pool=pool)
     else:
-        update = SharedStep(*parts, pool=pool) if pool is not None and pool.size > 1 else PlainStep(*parts)
-    return Step(update, order, rate, state.generator, settings.seed)
+        update = PlainStep(*parts)
+    return Step(update, [order.begin, rate.begin, shown.begin, *curricula], state.generator, settings.seed)
+
+
+def training_loss(
+    objective: Objective, settings: TrainingSettings, device: torch.device
+) -> tuple[TrainingLoss, list[Callable[[int], None]]]:
+    """What training minimises, and what has to be prepared before each step."""
+    loss: TrainingLoss = objective
+    curricula: list[Callable[[int], None]] = []
+    if objective.has_curriculum:
+        loss = curriculum = NoiseCurriculum(objective, device)
+        curricula.append(curriculum.begin)
+    if settings.masked_loss:
+        loss = MaskedLoss(loss, settings.masked_loss, settings.masked_share)
+    return loss, curricula
 
 
 def make_order(n: int, settings: TrainingSettings, generator: torch.Generator) -> Order:
@@ -155,7 +188,7 @@ def train(
     network: Network,
     optimizer: torch.optim.Optimizer,
     objective: Objective,
-    data: Tensor,
+    shown: Shown,
     settings: TrainingSettings,
     schedule: tuple[int, ...],
     on_evaluation: Callable[[int, float], None],
@@ -172,9 +205,9 @@ def train(
     wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` follows every check.
     ``on_step`` is called when a step is done with all that belongs to it: the place to store or to stop.
     """
-    state = state if state is not None else LoopState(data.device)
+    state = state if state is not None else LoopState(shown.rows.device)
     due = set(schedule)
-    step = make_step(network, optimizer, objective, data, settings, state, pool, average)
+    step = make_step(network, optimizer, objective, shown, settings, state, pool, average)
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:

@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from twoclocks.core.seeds import derive
+from twoclocks.data.shown import Shown
 from twoclocks.models.base import Network
-from twoclocks.objectives.base import Objective
+from twoclocks.objectives.base import Network as Callee
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
 from twoclocks.training.order import Order
-from twoclocks.training.rate import LearningRate
 from twoclocks.training.thread_pool import ThreadPool, replicas
 
 Update = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
 
 
+class TrainingLoss(Protocol):
+    """What training minimises: an objective, or a wrapper that changes its loss in training alone."""
+
+    def draw(self, clean: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """All randomness of the loss, row by row."""
+
+    def loss(self, network: Callee, clean: Tensor, generator: torch.Generator) -> Tensor:
+        """Loss (n,) of each sample."""
+
+    def loss_given(self, network: Callee, clean: Tensor, *drawn: Tensor) -> Tensor:
+        """Loss (n,) of each sample with the randomness that was drawn."""
+
+
 @dataclass(eq=False)
 class PlainStep:
     """Take rows, corrupt them, take the gradient of the mean loss, update; the loss is added to ``loss_sum``.
 
-    ``average`` follows the weights and has no part in the update.
+    ``average`` follows the weights and has no part in the update. ``trim``: the share of the samples, those with the
+    lowest loss, that have no part in it either.
     """
 
     network: Network
     optimizer: torch.optim.Optimizer
-    objective: Objective
-    data: Tensor
+    objective: TrainingLoss
+    shown: Shown
     order: Order
     generator: torch.Generator
     loss_sum: Tensor
     average: Average | None = None
+    trim: float = 0.0
 
     def __call__(self) -> None:
-        loss = self.objective.loss(self.network, self.data[self.order.rows()], self.generator).mean()
+        clean = self.shown.batch(self.order.rows(), self.generator)
+        loss = trimmed_mean(self.objective.loss(self.network, clean, self.generator), self.trim)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         finish_gradients(self.network)
@@ -64,7 +81,7 @@ class SharedStep(PlainStep):
         self.networks = replicas(self.network, self.pool.size)
 
     def __call__(self) -> None:
-        clean = self.data[self.order.rows()]
+        clean = self.shown.batch(self.order.rows(), self.generator)
         parts = self.pool.parts(clean, *self.objective.draw(clean, self.generator))
         losses = self.pool.map(partial(self.part, len(clean)), list(zip(self.networks, parts, strict=False)))
         first, *others = (gradients_of(one) for one in self.networks[: len(parts)])
@@ -88,16 +105,25 @@ class Step:
     """Step 1, 2, … of a run: its random numbers depend on (seed, step) alone."""
 
     update: Update
-    order: Order
-    rate: LearningRate
+    begins: Sequence[Callable[[int], None]]  # what has to be prepared outside of a CUDA graph, by number of the step
     generator: torch.Generator
     seed: int
 
     def __call__(self, number: int) -> None:
         self.generator.manual_seed(derive(self.seed, "training step", number))
-        self.order.begin(number)
-        self.rate.begin(number)
+        for begin in self.begins:
+            begin(number)
         self.update()
+
+
+def trimmed_mean(losses: Tensor, trim: float) -> Tensor:
+    """Mean of the losses (n,) without the given share of them that is lowest; at least one is left.
+
+    >>> trimmed_mean(torch.tensor([4.0, 1.0, 2.0, 6.0]), 0.25)
+    tensor(4.)
+    """
+    left = max(1, len(losses) - int(trim * len(losses)))
+    return losses.mean() if left == len(losses) else losses.topk(left).values.mean()
 
 
 def finish_gradients(network: Network) -> None:
