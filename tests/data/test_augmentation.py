@@ -72,7 +72,7 @@ def test_images_are_mirrored_half_of_the_time() -> None:
 @pytest.mark.parametrize("name", ["rhm", "sudoku", "exact_k"])
 def test_rules_without_exchangeable_pieces_are_refused(name: str) -> None:
     chosen = {
-        "rhm": {"name": "rhm", "depth": 2, "branching": 2, "vocabulary": 4, "synonyms": 2},
+        "rhm": {"name": "rhm", "depth": 3, "branching": 2, "vocabulary": 16, "synonyms": 4},
         "sudoku": {"name": "sudoku"},
         "exact_k": {"name": "exact_k", "length": 24, "k": 6},
     }

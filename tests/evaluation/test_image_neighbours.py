@@ -84,3 +84,21 @@ def test_a_larger_ratio_finds_more() -> None:
         for ratio in (0.2, 0.8, 1.0)
     ]
     assert shares[0] < shares[1] < shares[2] and shares[2] > 0.99
+
+
+def test_mirror_images_count_as_the_image_itself() -> None:
+    """Against a slow version: every distance to every image, in both orientations."""
+    torch.manual_seed(3)
+    images, samples = torch.randint(0, 256, (30, 1, 4, 4)), torch.randint(0, 256, (50, 1, 4, 4))
+    samples[:10] = images[:10].flip(-1)
+    samples[10:15] = images[10:15]
+    images[20] = (images[20] + images[20].flip(-1)) // 2  # its own mirror image
+    samples[15] = images[20]
+    found = ImageNeighbours(images, mirrored=True).two_nearest(samples)
+    squares = (samples[:, None].double() - torch.stack([images, images.flip(-1)], dim=1).flatten(0, 1)).square()
+    nearest = squares.flatten(2).mean(dim=2).unflatten(1, (30, 2)).amin(dim=2).sqrt() / 127.5
+    values, rows = nearest.topk(2, dim=1, largest=False)
+    assert torch.allclose(found.distance, values) and torch.equal(found.row, rows)
+    assert (found.ratio[:16] == 0).all()
+    plain = ImageNeighbours(images).two_nearest(samples)
+    assert (plain.ratio[:10] > 1 / 3).all()

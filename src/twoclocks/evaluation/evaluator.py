@@ -30,7 +30,7 @@ class Evaluator:
 
     The training set is prepared once; an evaluation brings two small tensors to the host, its checks and its row.
     ``holdout`` are valid rows that were not trained on, ``omitted`` contents of pieces that no training row has,
-    ``held_out`` all images or texts that were not trained on.
+    ``held_out`` all images or texts that were not trained on; ``mirrored``: copies may be mirror images.
     """
 
     def __init__(
@@ -41,8 +41,9 @@ class Evaluator:
         holdout: Tensor | None = None,
         omitted: Tensor | None = None,
         held_out: Tensor | None = None,
+        mirrored: bool = False,
     ) -> None:
-        self.reference = Reference(rule, train, settings, holdout, omitted, held_out)
+        self.reference = Reference(rule, train, settings, holdout, omitted, held_out, mirrored)
         self.metrics = metrics_of(self.reference)
         self.described = columns_by_metric(self.metrics)
 

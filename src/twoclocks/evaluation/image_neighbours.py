@@ -38,10 +38,11 @@ class ImageNeighbours:
     [[0, 2]]
     """
 
-    def __init__(self, images: Tensor) -> None:
+    def __init__(self, images: Tensor, mirrored: bool = False) -> None:
+        """``mirrored``: an image and its mirror image count as one, of which the nearer is taken."""
         if len(images) < 2:
             raise ValueError(f"{len(images)} images have no two nearest ones")
-        self.images = images.flatten(1).to(torch.uint8)
+        self.images, self.mirrored = images.flatten(1).to(torch.uint8), mirrored
 
     def __len__(self) -> int:
         return len(self.images)
@@ -51,9 +52,16 @@ class ImageNeighbours:
         rows = samples.flatten(1)
         if rows.shape[1] != self.images.shape[1]:
             raise ValueError(f"samples of {rows.shape[1]} values, the images have {self.images.shape[1]}")
+        squares, indices = self.of_rows(rows)
+        if self.mirrored:
+            squares, indices = nearer(squares, indices, *self.of_rows(samples.flip(-1).flatten(1)))
+        return Nearest((squares / rows.shape[1]).sqrt() / SCALE, indices)
+
+    def of_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Squared distances and indices (n, 2) of the two nearest images."""
         found = [self.of_tile(part.double()) for part in rows.split(SIDE)]
         squares, indices = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return Nearest((squares / rows.shape[1]).sqrt() / SCALE, indices)
+        return squares, indices
 
     def of_tile(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Squared distances and indices (n, 2) of the two nearest images."""
@@ -68,14 +76,27 @@ class ImageNeighbours:
         return values, torch.cat(where, dim=1).gather(1, order)
 
 
+def nearer(squares: Tensor, indices: Tensor, other_squares: Tensor, other_indices: Tensor) -> tuple[Tensor, Tensor]:
+    """The two nearest different images out of the two nearest of a sample and those of its mirror image.
+
+    All are (n, 2). If the nearest of all is in both pairs, the others are the nearest besides it, so nothing is missed.
+    """
+    every, where = torch.cat([squares, other_squares], dim=1), torch.cat([indices, other_indices], dim=1)
+    first = every.argmin(dim=1, keepdim=True)
+    best, chosen = every.gather(1, first), where.gather(1, first)
+    rest = every.masked_fill(where == chosen, math.inf)
+    second = rest.argmin(dim=1, keepdim=True)
+    return torch.cat([best, rest.gather(1, second)], dim=1), torch.cat([chosen, where.gather(1, second)], dim=1)
+
+
 class RatioCopies:
     """Copies of images: the nearest one is much nearer than the second.
 
     A copy of an image that stands in the set twice, or nearly so, is not found: both are equally near.
     """
 
-    def __init__(self, images: Tensor, ratio: float) -> None:
-        self.neighbours, self.ratio = ImageNeighbours(images), ratio
+    def __init__(self, images: Tensor, ratio: float, mirrored: bool = False) -> None:
+        self.neighbours, self.ratio = ImageNeighbours(images, mirrored), ratio
 
     def __len__(self) -> int:
         return len(self.neighbours)

@@ -24,7 +24,8 @@ class Reference:
     The training set is prepared once, on the device where it lies. ``holdout`` is None where there are too few valid
     rows; hits among the held-out rows are copies that cannot come from memorization. ``omitted`` are the contents
     (n, entries) of a piece that ``data.omit`` keeps out of the training set, for rules with one kind of pieces.
-    ``held_out`` are images or texts that were not trained on, as many as there are (up to a limit).
+    ``held_out`` are images or texts that were not trained on, as many as there are (up to a limit). ``mirrored``:
+    training showed mirror images too, so these can be copied as well.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class Reference:
         holdout: Tensor | None = None,
         omitted: Tensor | None = None,
         held_out: Tensor | None = None,
+        mirrored: bool = False,
     ) -> None:
-        self.rule, self.train = rule, train
+        self.rule, self.train, self.mirrored = rule, train, mirrored
         self.settings = settings if settings is not None else EvaluationSettings()
         self.held_out = None if held_out is None else held_out.to(train.device)
         self.holdout = None if holdout is None else self.copies_of(holdout.to(train.device))
@@ -46,7 +48,9 @@ class Reference:
         """Rows whose copies can be found: equal samples, images by the ratio of distances, texts by a common run."""
         if self.rule.is_text:
             return RunCopies(rows, self.settings.copy_run)
-        return RatioCopies(rows, self.settings.copy_ratio) if self.rule.is_image else Copies(rows, self.rule.symbols)
+        if self.rule.is_image:
+            return RatioCopies(rows, self.settings.copy_ratio, self.mirrored)
+        return Copies(rows, self.rule.symbols)
 
     @cached_property
     def copies(self) -> Copies | RatioCopies | RunCopies:
@@ -84,13 +88,14 @@ class Reference:
     def image_neighbours(self) -> ImageNeighbours:
         """The training images, for distances; one copy of them serves this and the search for copies."""
         copies = self.copies
-        return copies.neighbours if isinstance(copies, RatioCopies) else ImageNeighbours(self.train)
+        return copies.neighbours if isinstance(copies, RatioCopies) else ImageNeighbours(self.train, self.mirrored)
 
     def copy_words(self, of: Literal["training", "held-out"]) -> str:
         """What is counted as a copy of a training or a held-out sample."""
         if self.rule.is_image:
             share = fraction(self.settings.copy_ratio)
-            return f"samples that are nearer to one {of} image than {share} of the distance to the next"
+            mirrored = " or its mirror image" if self.mirrored else ""
+            return f"samples that are nearer to one {of} image{mirrored} than {share} of the distance to the next"
         if self.rule.is_text:
             return f"samples of which {self.run_copies.run} tokens in a row occur in a {of} text"
         equal = "a training sample" if of == "training" else "one of as many valid samples that were not trained on"

@@ -17,4 +17,5 @@ def make_evaluator(settings: RunSettings, train: Tensor, device: str = "cpu") ->
     rule, data = settings.rule, settings.data
     holdout = holdout_set(rule, train, data.seed)
     held_out = natural_held_out(rule, train, data.seed)
-    return Evaluator(rule, train.to(device), settings.evaluation, holdout, data.omitted(rule), held_out)
+    mirrored = data.augment and rule.is_image
+    return Evaluator(rule, train.to(device), settings.evaluation, holdout, data.omitted(rule), held_out, mirrored)
