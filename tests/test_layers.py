@@ -36,6 +36,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "bench": {*FIELD, "evaluation", "training", "runs", "report"},
     "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report", "sweeps"},
     "sweeps": {"core", "clocks", "store", "runs", "training"},
+    "widen": {*FIELD, "evaluation", "runs", "analysis", "report", "sweeps"},
     "presets": set(),
     "templates": {"core", "rules", "models", "objectives", "evaluation", "dissection", "report"},  # to be copied
 }

@@ -16,6 +16,7 @@ from twoclocks.core.logging import log_to_stderr
 from twoclocks.core.output import guarded_output
 from twoclocks.core.text import one_line, show
 from twoclocks.data_command import add_data_command
+from twoclocks.widen_command import add_widen_command
 
 EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 3, 4, 5, 130
 SETTINGS_HINT = "Any setting can follow: --data.n 512 --training.seed 1 (see 'twoclocks list settings')."
@@ -23,7 +24,7 @@ VIEWS_HINT = "Settings of views can follow: --field.grid 41 --spectrum.rows 256 
 EXECUTOR_HINT = "Settings of the executor can follow: --executor.cells_per_gpu 4 (see 'twoclocks list executors')."
 LISTS = (
     *("presets", "rules", "encodings", "models", "objectives", "executors", "metrics", "views", "settings"),
-    "templates",
+    *("interventions", "templates"),
 )
 MEMORY = {
     "verify": 0,
@@ -244,6 +245,7 @@ def _add_training_commands(add: _Add) -> None:
     reproduce.add_argument("--plan", action="store_true", help="with campaign: list what is waiting and train nothing")
     _add_executor(reproduce)
     reproduce.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_widen_command(add, _add_executor)
 
 
 def _add_reading_commands(add: _Add) -> None:

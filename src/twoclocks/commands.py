@@ -356,6 +356,12 @@ def list_command(arguments: argparse.Namespace) -> None:
         from twoclocks.sweeps import EXECUTORS
 
         rows = registry_rows(EXECUTORS)
+    elif arguments.kind == "interventions":
+        from twoclocks.report.listing import registry_rows
+        from twoclocks.widen import INTERVENTIONS, choose_interventions
+
+        choose_interventions(None, {})  # which imports them all
+        rows = registry_rows(INTERVENTIONS)
     else:
         rows = cached_rows(arguments.kind)
     if arguments.json:

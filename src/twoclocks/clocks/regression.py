@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import log_ndtr, stdtrit
+from scipy.special import log_ndtr, stdtr, stdtrit
 
 from twoclocks.core.arrays import Floats
 
@@ -112,6 +112,14 @@ class Regression:
 
         low, high = (interval_end(excess, float(where[column]), direction) for direction in (-1, 1))
         return low, high
+
+    def p_value(self, column: int, best: tuple[float, Floats], value: float = 0.0) -> float:
+        """Probability of data as far from ``value`` of a coefficient, if it has that value; goes with ``interval``."""
+        least, where = best
+        freedom = self.degrees_of_freedom
+        excess = max(0.0, self.fit((column, value), where)[0] - least)
+        distance = np.sqrt(freedom * np.expm1(min(2 * excess / max(self.uncensored, 1), LARGEST_LOG)))
+        return float(2 * stdtr(freedom, -distance))
 
     def covariance(self, where: Floats) -> Floats:
         """Covariance of the coefficients, from the Hessian at the minimum of the loss."""

@@ -1,0 +1,1 @@
+"""One intervention per file; every file of this folder is found automatically."""
