@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -44,12 +45,18 @@ def mlp(token: Tensor, block: Any) -> Tensor:
     return block.contract.weight @ gelu(block.expand.weight @ token + block.expand.bias) + block.contract.bias
 
 
+def registers(network: Any) -> list[Tensor]:
+    return [] if network.registers.vectors is None else list(network.registers.vectors)
+
+
 def slow_dit(network: Any, image: Tensor, label: Tensor) -> Tensor:
-    """One image (channels, rows, columns): Peebles & Xie 2023, Figure 3, right."""
+    """One image (channels, rows, columns): Peebles & Xie 2023, Figure 3, right; registers are further tokens."""
     tokens = [
         network.embed.weight @ entry + network.embed.bias + place
         for entry, place in zip(image.flatten(1).T, network.positions, strict=True)
     ]
+    length = len(tokens)
+    tokens += registers(network)
     omega = network.noise_embedding.omega
     features = torch.cat([(label * omega).cos(), (label * omega).sin()])
     condition = network.noise_embedding.layers(features)
@@ -62,48 +69,55 @@ def slow_dit(network: Any, image: Tensor, label: Tensor) -> Tensor:
             tokens = [token + gate * more for token, more in zip(tokens, update, strict=True)]
     shift, scale = (network.final_modulation.weight @ condition + network.final_modulation.bias).split(len(condition))
     out = [
-        network.head.weight @ (layer_norm(token, 1e-6) * (1 + scale) + shift) + network.head.bias for token in tokens
+        network.head.weight @ (layer_norm(token, 1e-6) * (1 + scale) + shift) + network.head.bias
+        for token in tokens[:length]
     ]
     return torch.stack(out, dim=1).reshape(image.shape)
 
 
 def slow_gpt(network: Any, symbols: list[int], causal: bool, offset: Tensor | float = 0.0) -> Tensor:
-    """One sequence: GPT-2 with pre-norm blocks."""
+    """One sequence: GPT-2 with pre-norm blocks; registers stand in front of it if it is causal, else behind it."""
     table, places = network.token_embedding.weight, network.position_embedding.weight
     tokens = [table[symbol] + places[place] + offset for place, symbol in enumerate(symbols)]
+    tokens = [*registers(network), *tokens] if causal else [*tokens, *registers(network)]
     for block in network.blocks:
         norm = block.attention_norm
         hidden = [layer_norm(token, norm.eps) * norm.weight + norm.bias for token in tokens]
         tokens = [token + more for token, more in zip(tokens, attention(hidden, block, causal), strict=True)]
         norm = block.mlp_norm
         tokens = [token + mlp(layer_norm(token, norm.eps) * norm.weight + norm.bias, block) for token in tokens]
-    norm = network.final_norm
+    norm, first = network.final_norm, len(registers(network)) if causal else 0
+    read = tokens[first : first + len(symbols)]
     return torch.stack(
-        [network.head.weight @ (layer_norm(token, norm.eps) * norm.weight + norm.bias) for token in tokens]
+        [network.head.weight @ (layer_norm(token, norm.eps) * norm.weight + norm.bias) for token in read]
     )
 
 
-def build(name: str, shape: tuple[int, ...], symbols: int) -> Network:
-    return randomised(models.create(name, width=12, depth=2, heads=3), shape, symbols).double().requires_grad_(False)
+def build(name: str, shape: tuple[int, ...], symbols: int, registers: int) -> Network:
+    chosen = models.create(name, width=12, depth=2, heads=3, registers=registers)
+    return randomised(chosen, shape, symbols).double().requires_grad_(False)
 
 
-def test_dit_is_the_published_network() -> None:
-    network = build("dit", (2, 2, 3), 2)
+@pytest.mark.parametrize("count", [0, 2])
+def test_dit_is_the_published_network(count: int) -> None:
+    network = build("dit", (2, 2, 3), 2, count)
     x, label = torch.randn(3, 2, 2, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
     slow = torch.stack([slow_dit(network, *one) for one in zip(x, label, strict=True)])
     assert torch.allclose(network(x, label), slow, atol=1e-6)  # Fourier features are made in float32
     assert float(slow.std()) > 0.1
 
 
-def test_gpt_is_the_published_network() -> None:
-    network = build("gpt", (5,), 3)
+@pytest.mark.parametrize("count", [0, 2])
+def test_gpt_is_the_published_network(count: int) -> None:
+    network = build("gpt", (5,), 3, count)
     tokens = torch.tensor([[-1, 0, 2, 1, 1], [-1, 2, 2, 0, 1]])
     slow = torch.stack([slow_gpt(network, [3 if t < 0 else t for t in row], causal=True) for row in tokens.tolist()])
     assert torch.allclose(network(tokens), slow, atol=1e-10)
 
 
-def test_the_full_gpt_reads_all_positions_and_the_noise() -> None:
-    network: Any = build("gpt_full", (4,), 3)
+@pytest.mark.parametrize("count", [0, 2])
+def test_the_full_gpt_reads_all_positions_and_the_noise(count: int) -> None:
+    network: Any = build("gpt_full", (4,), 3, count)
     tokens, noise = torch.tensor([[-1, 0, 2, 1], [2, 2, -1, 0]]), torch.tensor([0.2, 0.7])
     offsets = network.noise(noise_features(noise).double())
     rows = zip(tokens.tolist(), offsets, strict=True)

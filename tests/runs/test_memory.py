@@ -65,6 +65,8 @@ CASES: list[tuple[str, dict[str, Any], tuple[int, ...], int]] = [
     ("dit", {"width": 64, "depth": 3, "heads": 2}, (1, 6, 6), 2),
     ("gpt", {"width": 64, "depth": 3, "heads": 2}, (36,), 2),
     ("gpt_full", {"width": 64, "depth": 3, "heads": 2}, (36,), 2),
+    ("dit", {"width": 64, "depth": 3, "heads": 2, "registers": 30, "dropout": 0.1}, (1, 6, 6), 2),
+    ("gpt", {"width": 64, "depth": 3, "heads": 2, "registers": 30, "dropout": 0.1}, (36,), 2),
     ("mlp", {"width": 512}, (64, 1, 1), 4),
     ("unet1d", {"width": 64}, (64,), 16),
     ("unet2d", {"width": 32, "multipliers": [1, 2], "attention": [4], "blocks": 2}, (3, 8, 8), 256),

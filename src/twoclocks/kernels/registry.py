@@ -60,8 +60,8 @@ def make_form(
     """How the network's forward pass is computed; None: as the textbook does. ``optimizer`` is its name."""
     if precision != "bfloat16":
         return None
-    # The fused optimizers have one rate for all parameters.
-    if not (fused and on_gpu) or network.learning_rates(optimizer):
+    # The fused optimizers have one rate for all parameters; a fused forward pass leaves out what it does not know.
+    if not (fused and on_gpu and network.fusible) or network.learning_rates(optimizer):
         return MixedForm()
     try:
         known = fusions()

@@ -16,6 +16,7 @@ from twoclocks.core.errors import SettingError
 from twoclocks.core.registry import Registry
 
 MOST_WIDTH, MOST_DEPTH = 1 << 20, 256  # on any machine: even to count its weights, a network is built block by block
+MOST_REGISTERS = 1 << 10
 
 
 class FusedForm(Protocol):
@@ -39,6 +40,7 @@ class Network(nn.Module):
     """
 
     fused: FusedForm | None = None  # replaces ``forward`` while it is set
+    fusible: bool = True  # whether the fused forward pass of its class, if any, knows all that its settings ask for
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         return super().__call__(*inputs, **named) if self.fused is None else self.fused(self, *inputs, **named)
@@ -46,6 +48,9 @@ class Network(nn.Module):
     def new_cache(self) -> Any | None:
         """An empty cache to pass as the second input when tokens come one by one; None: the network has none."""
         return None
+
+    def begin_step(self, key: int) -> None:
+        """Called before every training step with a key that depends on (seed, step) alone, for random numbers of it."""
 
     def learning_rates(self, optimizer: str) -> Mapping[str, float]:
         """What the learning rate is multiplied by, per parameter name, for "adam", "adamw" or "sgd"; by default 1."""
@@ -104,6 +109,16 @@ class TransformerSettings(ModelSettings):
     width: int | None = setting(None, "features per token", at_least=1, at_most=MOST_WIDTH)
     depth: int | None = setting(None, "number of blocks", at_least=1, at_most=MOST_DEPTH)
     heads: int | None = setting(None, "attention heads", at_least=1, at_most=MOST_WIDTH)
+    registers: int = setting(
+        0, "learned extra tokens that the others can attend to; 0: none", at_least=0, at_most=MOST_REGISTERS, added=True
+    )
+    dropout: float = setting(
+        0.0,
+        "probability of dropout in training, on what attention and MLPs add to the tokens",
+        at_least=0,
+        below=1,
+        added=True,
+    )
 
     def check(self) -> None:
         if self.size not in self.sizes:
@@ -118,15 +133,29 @@ class TransformerSettings(ModelSettings):
         width, depth, heads = self.sizes[self.size]
         return self.width or width, self.depth or depth, self.heads or heads
 
+    @property
+    def fusible(self) -> bool:
+        """The fused forward passes know neither registers nor dropout."""
+        return not (self.registers or self.dropout)
+
+    def tokens(self, shape: tuple[int, ...]) -> int:
+        """Tokens of a sample of this shape, without registers."""
+        return math.prod(shape[-2:])
+
     def activations(self, shape: tuple[int, ...], symbols: int) -> int:
         """Per token and block: normed inputs, queries, keys, values, attention, and twice the wide layer of the MLP."""
         width, depth, _ = self.dimensions
-        return 12 * width * depth * math.prod(shape[-2:])
+        return 12 * width * depth * (self.tokens(shape) + self.registers)
 
     @property
     def title(self) -> str:
         width, depth, _ = self.dimensions
-        return f"{self.written} {width}×{depth}"
+        words = [f"{self.written} {width}×{depth}"]
+        if self.registers:
+            words.append(f"{self.registers} register{'s' if self.registers > 1 else ''}")
+        if self.dropout:
+            words.append(f"dropout {self.dropout:g}")
+        return ", ".join(words)
 
     @classmethod
     def published(cls) -> Mapping[str, Self]:

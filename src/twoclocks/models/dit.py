@@ -20,6 +20,8 @@ from twoclocks.core.config import setting
 from twoclocks.core.errors import SettingError
 from twoclocks.models.attention import self_attention
 from twoclocks.models.base import MODELS, Network, TransformerSettings, distinct_labels, in_float32
+from twoclocks.models.dropout import RowDropout, row_keys
+from twoclocks.models.registers import Registers
 
 EPSILON = 1e-6  # of the normalisations
 MOST_PATCH = 1 << 10  # entries of a token grow with its square
@@ -60,8 +62,8 @@ class DiTSettings(TransformerSettings):
             fix = f"images of {rows}×{columns} cannot be cut into such squares; use {use}"
             raise SettingError("patch", self.patch, fix)
 
-    def activations(self, shape: tuple[int, ...], symbols: int) -> int:
-        return super().activations(shape, symbols) // self.patch**2
+    def tokens(self, shape: tuple[int, ...]) -> int:
+        return super().tokens(shape) // self.patch**2
 
     @property
     def title(self) -> str:
@@ -79,6 +81,7 @@ class DiT(Network):
 
     def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
+        self.fusible, self.drops = settings.fusible, settings.dropout > 0
         width, depth, heads = settings.dimensions
         channels, rows, columns = shape
         self.patch, entries = settings.patch, channels * settings.patch**2  # of a token
@@ -86,10 +89,11 @@ class DiT(Network):
         positions = sine_cosine_positions(width, rows // self.patch, columns // self.patch)
         self.register_buffer("positions", positions, persistent=False)
         self.noise_embedding = NoiseEmbedding(settings.frequencies, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, settings.dropout, index) for index in range(depth))
         self.final_modulation = nn.Linear(width, 2 * width)
         self.head = nn.Linear(width, entries)
         self._initialise()
+        self.registers = Registers(settings.registers, width)  # last: the other weights do not depend on their number
 
     def _initialise(self) -> None:
         for module in self.modules():
@@ -109,8 +113,11 @@ class DiT(Network):
     def forward(self, x: Tensor, noise_label: Tensor) -> Tensor:
         tokens = in_float32(self.embed, to_patches(x, self.patch)) + self.positions  # (n, length, width)
         condition = functional.silu(in_float32(self.noise_embedding, noise_label))  # (n, width)
+        keys = row_keys(x) if self.drops and self.training else None
+        tokens = self.registers.behind(tokens)
         for block in self.blocks:
-            tokens = block(tokens, condition)
+            tokens = block(tokens, condition, keys)
+        tokens = self.registers.without_back(tokens)
         shift, scale = self.final_modulation(condition)[:, None].chunk(2, dim=2)
         return from_patches(in_float32(self.head, modulate(tokens, shift, scale)), self.patch, x.shape)
 
@@ -118,7 +125,7 @@ class DiT(Network):
 class Block(nn.Module):
     """Attention and MLP, each shifted, scaled and gated by the noise level (adaLN-zero)."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, index: int) -> None:
         super().__init__()
         self.heads = heads
         self.modulation = nn.Linear(width, 6 * width)
@@ -126,14 +133,15 @@ class Block(nn.Module):
         self.project = nn.Linear(width, width)
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
+        self.attention_dropout, self.mlp_dropout = (RowDropout(dropout, 2 * index + branch) for branch in range(2))
 
-    def forward(self, tokens: Tensor, condition: Tensor) -> Tensor:
-        """Tokens (n, length, width) after the block; condition (n, width)."""
+    def forward(self, tokens: Tensor, condition: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Tokens (n, length, width) after the block; condition (n, width); keys (n,) of the rows, for dropout."""
         shift_1, scale_1, gate_1, shift_2, scale_2, gate_2 = self.modulation(condition)[:, None].chunk(6, dim=2)
         mixed = self_attention(self.query_key_value(modulate(tokens, shift_1, scale_1)), self.heads)
-        tokens = torch.addcmul(tokens, gate_1, self.project(mixed))
+        tokens = torch.addcmul(tokens, gate_1, self.attention_dropout(self.project(mixed), keys))
         hidden = functional.gelu(self.expand(modulate(tokens, shift_2, scale_2)))
-        return torch.addcmul(tokens, gate_2, self.contract(hidden))
+        return torch.addcmul(tokens, gate_2, self.mlp_dropout(self.contract(hidden), keys))
 
 
 def modulate(tokens: Tensor, shift: Tensor, scale: Tensor) -> Tensor:

@@ -12,6 +12,10 @@ from torch.nn import functional
 
 from twoclocks.models.attention import merge_heads, self_attention, split_heads
 from twoclocks.models.base import MODELS, Network, TransformerSettings, in_float32
+from twoclocks.models.dropout import RowDropout
+from twoclocks.models.noise_features import FEATURES
+from twoclocks.models.registers import Registers
+from twoclocks.models.step_key import StepKey
 
 
 @MODELS.register("gpt")
@@ -33,7 +37,10 @@ class GPTSettings(TransformerSettings):
 
 
 class Cache:
-    """Keys and values of the positions read so far: one pair of buffers (n, heads, length, width/heads) per block."""
+    """Keys and values of the positions read so far: one pair of buffers (n, heads, length, width/heads) per block.
+
+    Registers are read first and count as positions here.
+    """
 
     def __init__(self, blocks: int, length: int) -> None:
         self.filled, self.length = 0, length
@@ -59,16 +66,20 @@ class GPT(Network):
 
     causal: ClassVar[bool] = True
 
-    def __init__(self, settings: GPTSettings, length: int, symbols: int) -> None:
+    def __init__(self, settings: GPTSettings, length: int, symbols: int, reads_noise: bool = False) -> None:
         super().__init__()
+        self.fusible = settings.fusible
         width, depth, heads = settings.dimensions
         self.length = length
         self.token_embedding = nn.Embedding(symbols + 1, width)
         self.position_embedding = nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(Block(width, heads, self.causal) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, self.causal, settings.dropout, i) for i in range(depth))
         self.final_norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, symbols, bias=False)
         self._initialise(depth)
+        self.noise = noise_layer(width) if reads_noise else None  # where a task has noise
+        self.step_key = StepKey() if settings.dropout else None
+        self.registers = Registers(settings.registers, width)  # last: the other weights do not depend on their number
 
     def _initialise(self, depth: int) -> None:
         for name, module in self.named_modules():
@@ -80,15 +91,29 @@ class GPT(Network):
                 nn.init.zeros_(module.bias)
 
     def new_cache(self) -> Cache:
-        return Cache(len(self.blocks), self.length)
+        return Cache(len(self.blocks), self.registers.count + self.length)
+
+    def begin_step(self, key: int) -> None:
+        if self.step_key is not None:
+            self.step_key.begin(key)
+
+    def dropout_keys(self, *inputs: Tensor) -> Tensor | None:
+        """Keys (n,) of the masks of this step, from the rows of all inputs (n, …); None where nothing is dropped."""
+        if self.step_key is None or not self.training:
+            return None
+        return self.step_key(self.position_embedding.weight[:1], *inputs)  # type: ignore[no-any-return]
 
     def forward(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
-        """With a cache, ``tokens`` are those behind what it holds."""
-        hidden = self.embed(tokens, 0 if cache is None else cache.filled)
+        """With a cache, ``tokens`` are those behind what it holds, and nothing is dropped: samples are drawn so."""
+        begins = cache is None or cache.filled == 0  # later calls find the registers in the cache
+        hidden = self.embed(tokens, 0 if cache is None else max(0, cache.filled - self.registers.count))
+        hidden = self.registers.in_front(hidden) if begins else hidden
+        keys = self.dropout_keys(tokens) if cache is None else None
         for index, block in enumerate(self.blocks):
-            hidden = block(hidden) if cache is None else block.forward_cached(hidden, cache, index)  # type: ignore[operator]
+            hidden = block(hidden, keys) if cache is None else block.forward_cached(hidden, cache, index)  # type: ignore[operator]
         if cache is not None:
-            cache.filled += tokens.shape[1]
+            cache.filled += hidden.shape[1]
+        hidden = self.registers.without_front(hidden) if begins else hidden
         return in_float32(self.head, in_float32(self.final_norm, hidden))
 
     def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
@@ -101,7 +126,7 @@ class GPT(Network):
 class Block(nn.Module):
     """Pre-norm attention and MLP, each added to its input."""
 
-    def __init__(self, width: int, heads: int, causal: bool) -> None:
+    def __init__(self, width: int, heads: int, causal: bool, dropout: float, index: int) -> None:
         super().__init__()
         self.heads, self.causal = heads, causal
         self.attention_norm = nn.LayerNorm(width)
@@ -110,20 +135,30 @@ class Block(nn.Module):
         self.mlp_norm = nn.LayerNorm(width)
         self.expand = nn.Linear(width, 4 * width)
         self.contract = nn.Linear(4 * width, width)
+        self.attention_dropout, self.mlp_dropout = (RowDropout(dropout, 2 * index + branch) for branch in range(2))
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states (n, t, width) after the block."""
+    def forward(self, hidden: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Hidden states (n, t, width) after the block; keys (n,) of the rows, for dropout."""
         mixed = self_attention(self.query_key_value(self.attention_norm(hidden)), self.heads, self.causal)
-        return self.mlp(hidden + self.project(mixed))
+        return self.mlp(hidden + self.attention_dropout(self.project(mixed), keys), keys)
 
     def forward_cached(self, hidden: Tensor, cache: Cache, index: int) -> Tensor:
         """The same for positions behind those whose keys and values are in the cache."""
         packed = self.query_key_value(self.attention_norm(hidden))
         return self.mlp(hidden + self.project(cached_attention(packed, self.heads, cache, index)))
 
-    def mlp(self, hidden: Tensor) -> Tensor:
-        out: Tensor = hidden + self.contract(functional.gelu(self.expand(self.mlp_norm(hidden))))
+    def mlp(self, hidden: Tensor, keys: Tensor | None = None) -> Tensor:
+        update = self.contract(functional.gelu(self.expand(self.mlp_norm(hidden))))
+        out: Tensor = hidden + self.mlp_dropout(update, keys)
         return out
+
+
+def noise_layer(width: int) -> nn.Linear:
+    """Turns features of the noise level into what it adds to every position."""
+    layer = nn.Linear(FEATURES, width)
+    nn.init.normal_(layer.weight, std=0.02)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def cached_attention(packed: Tensor, heads: int, cache: Cache, index: int) -> Tensor:

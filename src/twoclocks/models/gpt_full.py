@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from twoclocks.core.config import setting
 from twoclocks.models.base import MODELS, in_float32
 from twoclocks.models.gpt import GPT, GPTSettings
-from twoclocks.models.noise_features import FEATURES, noise_features
+from twoclocks.models.noise_features import noise_features
 
 
 @MODELS.register("gpt_full")
@@ -34,20 +34,17 @@ class FullGPT(GPT):
     causal: ClassVar[bool] = False
 
     def __init__(self, settings: FullGPTSettings, length: int, symbols: int) -> None:
-        super().__init__(settings, length, symbols)
-        width = settings.dimensions[0]
-        self.noise = nn.Linear(FEATURES, width) if settings.told_noise else None
-        if self.noise is not None:
-            nn.init.normal_(self.noise.weight, std=0.02)
-            nn.init.zeros_(self.noise.bias)
+        super().__init__(settings, length, symbols, reads_noise=settings.told_noise)
 
     def new_cache(self) -> Any:
         return None  # every position reads all others: nothing can be kept
 
     def forward(self, tokens: Tensor, noise: Any = None) -> Tensor:
-        hidden = self.embed(tokens) + self.noise_offset(noise)
+        hidden = self.registers.behind(self.embed(tokens) + self.noise_offset(noise))
+        keys = self.dropout_keys(tokens) if noise is None else self.dropout_keys(tokens, noise[:, None])
         for block in self.blocks:
-            hidden = block(hidden)
+            hidden = block(hidden, keys)
+        hidden = self.registers.without_back(hidden)
         return in_float32(self.head, in_float32(self.final_norm, hidden))
 
     def noise_offset(self, noise: Any) -> Tensor | float:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from twoclocks.core.config import Settings, setting
 from twoclocks.core.errors import SettingError
+from twoclocks.core.seeds import derive
 from twoclocks.data.shown import Shown
 from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
@@ -152,15 +153,21 @@ def make_step(
     rate = LearningRate(optimizer, settings.warm_up, settings.decay_steps)
     loss, curricula = training_loss(objective, settings, shown.rows.device)
     parts = network, optimizer, loss, shown, order, state.generator, state.loss_sum, average, settings.trim
-    update: Update
+    # Which samples a trimmed loss counts depends on the whole batch, which threads do not see.
+    alone = settings.captures or settings.trim or pool is None or pool.size == 1
+    step = PlainStep(*parts) if alone or pool is None else SharedStep(*parts, pool=pool)
+
+    def begin_networks(number: int) -> None:
+        for one in step.networks:
+            one.begin_step(derive(settings.seed, "network", number))
+
+    begins = [order.begin, rate.begin, shown.begin, begin_networks, *curricula]
+    update: Update = step
     if settings.captures:
-        order.begin(1)
-        update = captured(PlainStep(*parts))
-    elif pool is not None and pool.size > 1 and not settings.trim:  # which samples count depends on the whole batch
-        update = SharedStep(*parts, pool=pool)
-    else:
-        update = PlainStep(*parts)
-    return Step(update, [order.begin, rate.begin, shown.begin, *curricula], state.generator, settings.seed)
+        for begin in begins:  # a graph reads where this is written
+            begin(1)
+        update = captured(step)
+    return Step(update, begins, state.generator, settings.seed)
 
 
 def training_loss(
@@ -207,6 +214,7 @@ def train(
     """
     state = state if state is not None else LoopState(shown.rows.device)
     due = set(schedule)
+    network.train()  # before replicas or a CUDA graph of it are made, which keep this mode
     step = make_step(network, optimizer, objective, shown, settings, state, pool, average)
 
     def evaluate() -> None:
@@ -216,7 +224,6 @@ def train(
             network.train()
             state.evaluated = state.step
 
-    network.train()
     evaluate()
     while state.step < settings.steps:
         if state.evaluated == state.step:

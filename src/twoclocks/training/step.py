@@ -55,6 +55,9 @@ class PlainStep:
     average: Average | None = None
     trim: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.networks = [self.network]  # all that take part
+
     def __call__(self) -> None:
         clean = self.shown.batch(self.order.rows(), self.generator)
         loss = trimmed_mean(self.objective.loss(self.network, clean, self.generator), self.trim)
