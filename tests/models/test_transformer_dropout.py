@@ -14,6 +14,7 @@ from torch import Tensor
 from twoclocks import models, objectives
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError
+from twoclocks.data.shown import Shown
 from twoclocks.models.dropout import RowDropout
 from twoclocks.objectives.base import sample
 from twoclocks.objectives.masked import Masked
@@ -22,6 +23,7 @@ from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import LoopState, TrainingSettings, make_step, train
 from twoclocks.training.optimizer import make_optimizer
+from twoclocks.training.step import SharedStep
 from twoclocks.training.thread_pool import ThreadPool
 
 SHAPES: dict[str, tuple[int, ...]] = {"dit": (1, 4, 4), "gpt": (16,), "gpt_full": (16,)}
@@ -144,7 +146,9 @@ def step_masks(seed: int, *numbers: int) -> list[Tensor]:
     chosen = TrainingSettings(steps=9, batch=1, seed=seed)
     network = randomised(settings("gpt"), (16,), 2)
     data = torch.randint(2, (1, 16), generator=torch.Generator().manual_seed(0))
-    step = make_step(network, make_optimizer(network, chosen), objectives.Autoregressive(), data, chosen, LoopState())
+    step = make_step(
+        network, make_optimizer(network, chosen), objectives.Autoregressive(), Shown(data), chosen, LoopState()
+    )
     masks, found = Masks(network), []
     for number in numbers:
         masks.seen.clear()
@@ -173,7 +177,7 @@ def losses(name: str, threads: int, steps: int = 12, mode: str = "train") -> tup
         network,
         make_optimizer(network, chosen),
         objective if name != "gpt_full" else Masked().fitted(2),
-        data,
+        Shown(data),
         chosen,
         tuple(range(steps + 1)),
         lambda step, loss: found.append(loss),
@@ -199,15 +203,16 @@ def test_replicas_that_train_drop_and_the_network_that_is_evaluated_does_not() -
     network = settings("gpt").build((16,), 2)
     data = torch.randint(2, (16, 16), generator=torch.Generator().manual_seed(0))
     optimizer, pool = make_optimizer(network, chosen), ThreadPool(2)
-    step = make_step(network, optimizer, objectives.Autoregressive(), data, chosen, LoopState(), pool)
+    step = make_step(network, optimizer, objectives.Autoregressive(), Shown(data), chosen, LoopState(), pool)
     step(1)
-    first, second = step.networks
+    assert isinstance(step.update, SharedStep)
+    first, second = step.update.networks
     assert torch.equal(first(data), second(data)) and not torch.equal(first(data), first.eval()(data))
     assert torch.equal(pool.guarded(network)(data), network(data)) and second.training
 
 
 @pytest.mark.parametrize("preset", ["demo", "demo-gpt"])
-def test_a_run_in_many_sittings_is_the_same_run(preset: str, tmp_path: Path) -> None:
+def test_a_run_in_many_attempts_is_the_same_run(preset: str, tmp_path: Path) -> None:
     model = {**SMALL_MODEL, "dropout": 0.2, "registers": 2}
     chosen = load_settings(preset, {**TINY, "model": model, "training": {**TINY["training"], "threads": 2}})
 
