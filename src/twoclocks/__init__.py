@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         store,
         sweeps,
         testing,
+        widen,
     )
     from twoclocks.monitor.monitor import Monitor
     from twoclocks.runs import Run, load_run, load_settings, run
@@ -40,7 +41,7 @@ __version__ = "0.1.0"
 # Loaded on first use: `twoclocks --help` and the clocks need no torch.
 _FOLDERS = (
     *("analysis", "clocks", "data", "dissection", "evaluation", "integrations", "models", "monitor", "objectives"),
-    *("oracles", "rules", "runs", "store", "sweeps", "testing"),
+    *("oracles", "rules", "runs", "store", "sweeps", "testing", "widen"),
 )
 _NAMES = {
     "Monitor": "twoclocks.monitor.monitor",
@@ -73,6 +74,7 @@ __all__ = [
     "store",
     "sweeps",
     "testing",
+    "widen",
 ]
 
 

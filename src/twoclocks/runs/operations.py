@@ -25,11 +25,15 @@ def step_operations(settings: RunSettings) -> int:
 @cache
 def forward_operations(model: ModelSettings, shape: tuple[int, ...], symbols: int) -> int:
     """Operations of the products of a forward pass of one sample: two per multiplication and addition."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    with torch.device("meta"), torch.no_grad():
+    # Tensors without memory that say they are on the CPU; with those on the device "meta", autocast does not work.
+    with torch.random.fork_rng(devices=[]), FakeTensorMode(), torch.no_grad():
         network = model.build(shape, symbols).eval()
-        with FlopCounterMode(display=False) as counter:
+        # The counter does not know the CPU's fused attention. Products of masked positions count as well.
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             network(*example_inputs(model, shape))
     return int(counter.get_total_flops())
 

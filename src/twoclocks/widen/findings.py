@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -161,10 +161,20 @@ def read_result(arm: Arm, seed: int, run: Run) -> RunResult:
         seed=seed,
         status=run.status["status"],
         window_words=str(clocks),
-        times=times_of(clocks),
+        times=times_of(measured_clocks(run, arm)),
         step_seconds=float(training / max(timings["step"][-1], 1)),
         quality=best_in_window(run, clocks, arm),
     )
+
+
+def measured_clocks(run: Run, arm: Arm) -> Clocks:
+    """The clocks of the measured curves, without confidence bounds: between two neighbouring evaluations.
+
+    Bounds hold for one run alone, and are wide. Here the scatter between runs says how certain a comparison is; what
+    the samples of an evaluation add to it by chance is part of that scatter.
+    """
+    settings = replace(run.settings.clocks, confidence=0)
+    return settings.read(run.series(arm.weights), run.copy_chance, changes=False)
 
 
 def times_of(clocks: Clocks) -> dict[Outcome, Span]:

@@ -1,0 +1,201 @@
+"""Paired experiments: what arms share and what they change, which interventions apply, and known effects are found."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from twoclocks.cli import main
+from twoclocks.clocks.onset import Onset
+from twoclocks.clocks.window import NO_RULE, Clocks
+from twoclocks.core.config import flat, to_mapping
+from twoclocks.core.errors import UserError
+from twoclocks.runs import load_settings
+from twoclocks.runs.settings import RunSettings
+from twoclocks.sweeps import executor_of
+from twoclocks.widen import INTERVENTIONS, Intervention, choose_interventions, plan_experiment, read_findings
+from twoclocks.widen.experiment import BASE, run_experiment
+from twoclocks.widen.findings import times_of
+from twoclocks.widen.words import interval_words, sentences
+
+ALL = choose_interventions(None, {})
+BASES = {
+    "demo": {"rule": {"name": "parity", "length": 24, "group": 3}},
+    "demo-gpt": {"rule": {"name": "parity", "length": 24, "group": 3}},
+    "p2-rhm-l3-authors": {"model.width": 16, "training.device": "cpu", "training.precision": "float32"},
+    "p2-md4-rhm": {"training.device": "cpu", "training.precision": "float32"},
+    "images-small": {},
+}
+# What cannot apply: next-token prediction has no noise levels, grammars and images no groups, a U-Net no registers, …
+NOISE = {"higher_noise", "lower_noise", "narrow_noise", "noise_curriculum"}
+REFUSED = {
+    "demo": set(),
+    "demo-gpt": NOISE,
+    "p2-rhm-l3-authors": {*NOISE, "augmentation", "dropout", "group_curriculum", "registers"},
+    "p2-md4-rhm": {*NOISE, "augmentation", "group_curriculum"},
+    "images-small": {*NOISE, "group_curriculum", "registers"},
+}
+
+
+@pytest.mark.parametrize("preset", BASES)
+def test_interventions_apply_where_they_make_sense_and_say_why_not(preset: str) -> None:
+    experiment = plan_experiment(load_settings(preset, BASES[preset]), ALL)
+    assert set(experiment.refused) == REFUSED[preset]
+    assert all(": " in why for why in experiment.refused.values())  # the setting, and the fix
+    assert {arm.name for arm in experiment.arms} == {BASE, *ALL} - REFUSED[preset]
+
+
+@pytest.mark.parametrize("preset", BASES)
+def test_arms_differ_from_the_base_in_their_change_alone(preset: str) -> None:
+    experiment = plan_experiment(load_settings(preset, BASES[preset]), ALL, seeds=2)
+    base = flat(to_mapping(experiment.base, whole=True))
+    for arm in experiment.arms[1:]:
+        mine = flat(to_mapping(arm.settings, whole=True))
+        assert {key for key in {*mine, *base} if mine.get(key) != base.get(key)} - {"name"} <= set(arm.change)
+        for seed in (0, 1):
+            one, other = arm.cell(seed).settings, experiment.arms[0].cell(seed).settings
+            assert (one.data.seed, one.training.seed) == (other.data.seed, other.training.seed)
+    assert len({cell.key for _, _, cell in experiment.cells}) == 2 * len(experiment.arms)
+
+
+def test_longer_runs_are_evaluated_as_often() -> None:
+    base = load_settings("demo-gpt")
+    longer = plan_experiment(base, {"dropout": ALL["dropout"]}, longer=4.0).base
+    assert longer.training.steps == 4 * base.training.steps and longer.clocks.stop == "memory"
+    apart = [np.diff(np.log(one.schedule[-8:])).mean() for one in (base, longer)]
+    assert apart[1] == pytest.approx(apart[0], rel=0.1)
+
+
+def test_averaged_weights_are_read_from_runs_that_do_not_stop_early() -> None:
+    experiment = plan_experiment(load_settings("demo-gpt"), {"average": ALL["average"]})
+    assert experiment.arms[1].weights == "averaged" and experiment.arms[1].settings.clocks.stop == "never"
+
+
+@pytest.mark.parametrize("name", INTERVENTIONS.names())
+def test_every_intervention_is_off_by_default_and_explained(name: str) -> None:
+    assert ALL[name].__doc__ and not ALL[name].__doc__.startswith("Base class")
+
+
+@pytest.mark.parametrize(
+    ("rule", "memory", "expected"),
+    [
+        ((100, 200, "observed"), (900, 1200, "observed"), {"learned": (100, 200), "window": (700, 1100)}),
+        ((100, 200, "observed"), (900, math.inf, "right-censored"), {"learned": (100, 200), "window": (700, math.inf)}),
+        ((0, 200, "left-censored"), (900, 1200, "observed"), {"learned": (0, 200), "window": (700, 1200)}),
+        ((150, 300, "observed"), (250, 400, "observed"), {"learned": (150, 300), "window": (0, 250)}),
+        ((900, 1200, "observed"), (100, 200, "observed"), {"learned": (100, math.inf)}),
+        ((500, math.inf, "right-censored"), (400, 450, "observed"), {"learned": (400, math.inf)}),
+        ((500, math.inf, "right-censored"), (500, math.inf, "right-censored"), {"learned": (500, math.inf)}),
+    ],
+)
+def test_times_of_a_run(rule: Any, memory: Any, expected: dict[str, tuple[float, float]]) -> None:
+    found = times_of(Clocks(Onset(*rule), Onset(*memory)))
+    spans = {key: (span.lower, span.upper) for key, span in found.items()}
+    assert spans.pop("memory") == memory[:2] and spans == expected
+
+
+def test_data_without_a_rule_have_no_rule_clock_to_compare() -> None:
+    assert set(times_of(Clocks(NO_RULE, Onset(900, 1200, "observed")))) == {"memory"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoreData(Intervention):
+    """Three times the data: copying must begin later."""
+
+    def change(self, base: RunSettings) -> dict[str, Any]:
+        return {"data.n": 3 * base.data.n}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherSamples(Intervention):
+    """Other noises for the samples of evaluations: training is the same, so there is no effect."""
+
+    def change(self, base: RunSettings) -> dict[str, Any]:
+        return {"evaluation.seed": 7}
+
+
+@pytest.mark.slow
+def test_a_known_effect_is_found_and_a_null_one_is_not(tmp_path: Path) -> None:
+    """Real runs of a small GPT: three times the data delays copying; other noises of evaluations change nothing."""
+    small = {
+        "rule": {"name": "parity", "length": 16, "group": 2},
+        "data.n": 24,
+        "model.width": 32,
+        "training.batch": 32,
+    }
+    base = load_settings("demo-gpt", {**small, "training.steps": 700, "clocks.above_chance": True})
+    experiment = plan_experiment(base, {"more_data": MoreData(), "other_samples": OtherSamples()})
+    executor, _ = executor_of("local", 2, {})
+    sweep = run_experiment(experiment, tmp_path / "runs", executor, lambda sweep: None)
+    assert not sweep.failures
+    findings = read_findings(experiment, tmp_path / "runs")
+    more, other = findings.interventions
+    assert more.effects["memory"].is_found and more.effects["memory"].interval[0] > 1.3
+    assert not any(effect.is_found for effect in other.effects.values())
+    assert other.effects["memory"].interval[0] < 1 < other.effects["memory"].interval[1]
+    assert other.cost["operations"] == other.cost["samples"] == 1.0
+    plain = json.loads(json.dumps(findings.as_json(), allow_nan=False))
+    assert [arm["arm"] for arm in plain["arms"]] == [BASE, "more_data", "other_samples"]
+    said = sentences(findings)
+    assert said[0].startswith("more_data: copying begins later, ×") and "No effect found on" in said[1]
+
+
+def test_operations_are_those_of_the_products() -> None:
+    from twoclocks.runs.operations import step_operations
+
+    settings = load_settings("demo-gpt")
+    width, depth, tokens, batch = 64, 2, 24, 64
+    products = depth * 12 * width**2 + width * 2  # weights of blocks and head per token
+    attention = depth * 2 * tokens * width  # scores and mixtures per token
+    assert step_operations(settings) == 3 * 2 * batch * tokens * (products + attention)
+    masked = load_settings("demo-gpt", {"training.masked_loss": 1.0})
+    assert step_operations(masked) == 2 * step_operations(settings)
+
+
+def test_intervals_in_words() -> None:
+    from twoclocks.clocks.effects import Effect
+
+    def words(low: float, high: float) -> str:
+        return interval_words(Effect("a", 1.0, (low, high), 0.5, 1.0, 3, 0))
+
+    assert words(0.5, 2.0) == "0.5 to 2" and words(2.0, math.inf) == "above 2"
+    assert words(0.0, 0.8) == "below 0.8" and words(0.0, math.inf) == "anything"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo-gpt", "--with", "dropot"], "did you mean 'dropout'"),
+        (["demo-gpt", "--with", "dropout", "--average.decay", "0.9"], "average"),
+        (["demo-gpt", "--with", "dropout", "--dropout.rate", "2"], "dropout.rate"),
+        (["demo-gpt", "--with", "dropout", "--dropout", "0.1"], "--dropout.KEY"),
+        (["demo-gpt", "--seeds", "1"], "--seeds"),
+        (["demo-gpt", "--longer", "0.5"], "--longer"),
+        (["demo-gpt", "--with", "higher_noise"], "no intervention applies"),
+        (["no-such-preset"], "no-such-preset"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["widen", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_a_plan_lists_arms_and_trains_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["widen", "demo-gpt", "--with", "dropout", "higher_noise", "--plan", "--json", "--out", str(out)]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert [arm["arm"] for arm in plain["arms"]] == [BASE, "dropout"] and "higher_noise" in plain["does_not_apply"]
+    assert not out.exists()
+
+
+def test_an_unfinished_experiment_is_not_read(tmp_path: Path) -> None:
+    experiment = plan_experiment(load_settings("demo-gpt"), {"dropout": ALL["dropout"]})
+    with pytest.raises(UserError):
+        read_findings(experiment, tmp_path)
