@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
+from twoclocks.core.config import flat
 from twoclocks.core.errors import UserError
 from twoclocks.report.console import show_lines, show_rows, watch_sweep
 from twoclocks.runs.settings import load_settings
@@ -38,7 +40,7 @@ def widen(arguments: argparse.Namespace) -> int:
         raise UserError(f"{len(failures)} runs failed, the first is {root / 'cells' / key}: {reason}")
     findings = read_findings(experiment, root)
     make_folder(root)
-    write_json(root / "widen.json", findings.as_json())
+    write_json(root / "widen.json", {"command": command_line(arguments), **findings.as_json()})
     page = write_page(findings, root / "widen.html")
     if arguments.json:
         return show_json({**findings.as_json(), "sentences": sentences(findings), "page": str(page)})
@@ -46,6 +48,18 @@ def widen(arguments: argparse.Namespace) -> int:
     show_rows(quality_table(findings))
     show_lines(lead(findings), *sentences(findings), *notes(findings), how_judged(findings), f"Page: {page}")
     return 0
+
+
+def command_line(arguments: argparse.Namespace) -> str:
+    """The command that repeats an experiment; where its runs lie does not matter."""
+    words = ["twoclocks", "widen", arguments.base]
+    if arguments.chosen is not None:
+        words += ["--with", *arguments.chosen]
+    words += ["--seeds", str(arguments.seeds), "--longer", f"{arguments.longer:g}"]
+    rest = {key: value for key, value in arguments.overrides.items() if key != "executor"}
+    for key, value in flat(rest).items():
+        words += [f"--{key}", json.dumps(value) if not isinstance(value, str) else value]
+    return shlex.join(words)
 
 
 def show_plan(experiment: PairedExperiment, as_json: bool) -> int:

@@ -12,13 +12,13 @@ import numpy as np
 
 from twoclocks.clocks.effects import Effect, Span, fit_effects, holm
 from twoclocks.clocks.window import Clocks
+from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.evaluation.diversity import DistinctNew
 from twoclocks.evaluation.whole_samples import SampleAccuracy, ValidNew
 from twoclocks.runs.columns import LOSS_HELD_OUT, STEP, averaged
 from twoclocks.runs.load import Run
 from twoclocks.runs.operations import step_operations
-from twoclocks.store.provenance import commit, versions
 from twoclocks.widen.experiment import BASE, Arm, PairedExperiment
 
 Outcome = Literal["learned", "memory", "window"]
@@ -148,7 +148,10 @@ def read_findings(experiment: PairedExperiment, root: Path) -> Findings:
         }
         of_arm = {outcome: one[arm.name] for outcome, one in effects.items() if arm.name in one}
         found.append(ArmResult(arm, tuple(results[arm.name]), cost, of_arm))
-    provenance = {"commit": commit(), "versions": versions(), "device": base.settings.training.device}
+    # Of the runs themselves: they may have been made elsewhere, and before.
+    first = Run(experiment.path(root, base, 0)).manifest
+    provenance = {key: first.get(key) for key in ("commit", "versions", "machine")}
+    provenance |= {"settings": to_mapping(base.settings), "seeds": experiment.seeds}
     return Findings(tuple(found), experiment.refused, tuple(notes), base.settings.rule.has_rule, provenance)
 
 

@@ -1,0 +1,79 @@
+"""Tables of interventions, of the error rates of paired experiments, and of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from docparts.formatting import as_table, read_result, source_of
+from docparts.registries import first_sentence
+from twoclocks.core.config import describe
+from twoclocks.widen import INTERVENTIONS, choose_interventions
+
+
+def interventions_table() -> str:
+    """Every intervention with its settings."""
+    choose_interventions(None, {})  # which imports them all
+    rows = [
+        {
+            "intervention": f"`{name}`",
+            "what it changes": first_sentence(cls),
+            "settings (default)": ", ".join(f"`{key}` ({value}): {help}" for key, _, value, help in describe(cls)),
+        }
+        for name, cls in INTERVENTIONS.items()
+    ]
+    return as_table(rows)
+
+
+def errors_table() -> str:
+    """Error rates on simulated experiments."""
+    found = read_result("widen_errors.json")
+    rows = [
+        {
+            "simulated experiment": row["name"],
+            "seeds": str(row["seeds"]),
+            "interventions": str(row["interventions"]),
+            "family-wise error": f"{row['family_wise_error']:.1%}",
+            "95% intervals that hold the truth": f"{row['coverage']:.1%}",
+            "factor 2 found": "" if row["power"] is None else f"{row['power']:.0%}",
+        }
+        for row in found["designs"]
+    ]
+    repeats = found["designs"][0]["repeats"]
+    note = f"{repeats:,} experiments each; runs of one seed scatter by 15% unless said otherwise."
+    return f"{as_table(rows)}\n\n{note} {source_of('widen_errors.json', found)}"
+
+
+def demo_table() -> str:
+    """What was measured on the demo's GPT."""
+    found = read_result("widen_demo_gpt.json")
+    rows = []
+    for arm in found["arms"][1:]:
+        cells = {name: effect_words(arm["effects"].get(key)) for key, name in OUTCOMES.items()}
+        runs = arm["runs"]
+        closed = f"{len(runs) - arm['windows_not_open']} of {len(runs)}"
+        rows.append({"intervention": f"`{arm['arm']}`", **cells, "windows open": closed})
+    seeds = len(found["arms"][0]["runs"])
+    note = f"Ratios to the base, {seeds} seeds, 95% intervals; **bold** if found among {found['questions']} questions."
+    refused = ", ".join(f"`{name}`" for name in found["does_not_apply"])
+    return f"{note} Does not apply: {refused}.\n\n{as_table(rows)}\n\n{source_of('widen_demo_gpt.json', found)}"
+
+
+OUTCOMES = {"memory": "τ_mem", "learned": "τ_rule", "window": "window"}
+
+
+def effect_words(effect: dict[str, object] | None) -> str:
+    """A ratio with its interval; bold where an effect was found."""
+    if effect is None:
+        return "not estimated"
+    low, high = effect["interval"]  # type: ignore[misc]
+    ends = f"{'0' if low is None else f'{low:.2f}'} to {'∞' if high is None else f'{high:.2f}'}"
+    ratio = effect["ratio"]
+    words = f"×{ratio:.2f} ({ends})" if ratio is not None else f"({ends})"
+    return f"**{words}**" if effect["found"] else words
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "interventions": interventions_table,
+    "widen errors": errors_table,
+    "widen demo": demo_table,
+}
