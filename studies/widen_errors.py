@@ -19,7 +19,7 @@ import numpy as np
 
 from twoclocks.clocks.effects import Effect, Span, fit_effects
 from twoclocks.store.files import write_json
-from twoclocks.store.provenance import commit, versions
+from twoclocks.store.provenance import commit, machine, versions
 
 BETWEEN = 0.3  # standard deviation of ln τ between seeds, which pairing takes out
 MIDDLE = 1000.0  # steps: the onset of the base
@@ -103,7 +103,12 @@ def main() -> None:
         rows.append(error_rates(design, arguments.repeats, arguments.seed))
         print(rows[-1], flush=True)
     if arguments.out is not None:
-        write_json(arguments.out, {"commit": commit(), "versions": versions(), "seed": arguments.seed, "designs": rows})
+        about = {
+            "what": "error rates of paired experiments with a known truth",
+            "command": f"python studies/widen_errors.py --repeats {arguments.repeats} --out results/widen_errors.json",
+        }
+        here = {"commit": commit(), "versions": versions(), "machine": machine("cpu")}
+        write_json(arguments.out, {**about, **here, "seed": arguments.seed, "designs": rows})
 
 
 if __name__ == "__main__":

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docparts import claims, clocks, fine_tune, images, live, monitor, registries, reliability, source_tree, speed
+from docparts import (
+    claims,
+    clocks,
+    fine_tune,
+    images,
+    live,
+    monitor,
+    registries,
+    reliability,
+    source_tree,
+    speed,
+    widen,
+)
 
 PARTS: dict[str, Callable[[], str]] = {
     **claims.PARTS,
@@ -17,4 +29,5 @@ PARTS: dict[str, Callable[[], str]] = {
     **reliability.PARTS,
     **source_tree.PARTS,
     **speed.PARTS,
+    **widen.PARTS,
 }
