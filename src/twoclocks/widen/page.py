@@ -10,7 +10,7 @@ from twoclocks.report.plot import plot
 from twoclocks.store.files import write_atomic
 from twoclocks.widen.drawing import draw_findings
 from twoclocks.widen.experiment import BASE
-from twoclocks.widen.findings import Findings
+from twoclocks.widen.findings import ArmResult, Findings, Outcome
 from twoclocks.widen.words import base_table, how_judged, ordered, quality_table, sentences, table
 
 CAPTION = (
@@ -38,19 +38,21 @@ def write_page(findings: Findings, path: Path) -> Path:
 
 
 def lead(findings: Findings) -> str:
-    """The answer in one sentence."""
-    found = [one.arm.name for one in ordered(findings) if widens(findings, one.arm.name)]
-    tried = len(findings.interventions)
-    if not found:
-        return (
-            f"None of the {tried} interventions is found to widen the window on these {len(findings.base.runs)} seeds."
-        )
-    return f"Found to widen the window: {', '.join(found)} ({len(found)} of {tried} interventions)."
+    """The answer in two sentences."""
+    tried, seeds = len(findings.interventions), len(findings.base.runs)
+    later = [one.arm.name for one in ordered(findings) if raises(one, "memory")]
+    wider = [one.arm.name for one in ordered(findings) if raises(one, "window")]
+    if not later and not wider:
+        return f"None of {tried} interventions is found to delay copying or to widen the window, on {seeds} seeds."
+    return (
+        f"Found to delay copying: {', '.join(later) or 'none'}. Found to widen the window, in steps: "
+        f"{', '.join(wider) or 'none'} (of {tried} interventions, on {seeds} seeds)."
+    )
 
 
-def widens(findings: Findings, name: str) -> bool:
-    """Whether an intervention was found to make the window wider."""
-    effect = next(one for one in findings.interventions if one.arm.name == name).effects.get("window")
+def raises(one: ArmResult, outcome: Outcome) -> bool:
+    """Whether an intervention was found to make a time longer."""
+    effect = one.effects.get(outcome)
     return effect is not None and effect.is_found and effect.ratio > 1
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from twoclocks.clocks.effects import Effect
+from twoclocks.evaluation.diversity import DistinctNew
+from twoclocks.evaluation.whole_samples import SampleAccuracy, ValidNew
 from twoclocks.runs.columns import LOSS_HELD_OUT
 from twoclocks.widen.findings import ArmResult, Findings, Outcome
 
@@ -12,6 +14,13 @@ CHANGES: dict[Outcome, tuple[str, str]] = {  # what a ratio above 1 means, and o
     "learned": ("later", "earlier"),
     "memory": ("later", "earlier"),
     "window": ("wider", "narrower"),
+}
+ALIKE = 0.02  # |ln| of the cost of a step relative to the base, below which units need no sentence
+QUALITIES = {  # columns of quality, as headings
+    SampleAccuracy.name: "valid",
+    ValidNew.name: "valid and new",
+    DistinctNew.name: "different among these",
+    LOSS_HELD_OUT: "held-out loss",
 }
 SUBJECTS: dict[Outcome, str] = {"memory": "copying begins", "learned": "the rule is learned", "window": "the window is"}
 
@@ -62,12 +71,31 @@ def sentence(one: ArmResult, has_rule: bool) -> str:
     words = "; ".join(found) + "." if found else ""
     if missed:
         words += f" No effect found on: {'; '.join(missed)}."
+    words += unit_words(one)
     if one.closed:
         words += f" The window is not open in {one.closed} of {len(one.runs)} runs."
     diverged = sum(run.status == "diverged" for run in one.runs)
     if diverged:
         words += f" {diverged} of {len(one.runs)} runs diverged."
     return f"{one.arm.name}: {words.strip() or 'nothing could be estimated.'}"
+
+
+def unit_words(one: ArmResult) -> str:
+    """The window in other units, where a step does not cost what one of the base does: steps alone would mislead."""
+    names = {"samples": "samples seen", "operations": "floating-point operations"}
+    found = []
+    for unit, name in names.items():
+        ratio = one.in_unit("window", unit)
+        if ratio is None or abs(math.log(one.cost[unit])) < ALIKE:
+            continue
+        low, high = ratio[1:]
+        known = (
+            f"×{number(ratio[0])} ({number(low)} to {number(high)})"
+            if 0 < ratio[0] < math.inf
+            else f"above {number(low)}"
+        )
+        found.append(f"{known} in {name}")
+    return f" A step costs other than in the base; the width of the window is {' and '.join(found)}." if found else ""
 
 
 def sentences(findings: Findings) -> list[str]:
@@ -126,7 +154,8 @@ def quality_table(findings: Findings) -> list[dict[str, str]]:
         row = {"intervention": one.arm.name, "windows open": f"{len(one.runs) - one.closed} of {len(one.runs)}"}
         for name in names:
             value = quality.get(name)
-            row[name] = "" if value is None else f"{value:.3f}" if name == LOSS_HELD_OUT else f"{value:.1%}"
+            shown = "" if value is None else f"{value:.3f}" if name == LOSS_HELD_OUT else f"{value:.1%}"
+            row[QUALITIES[name]] = shown
         rows.append(row)
     return rows
 
