@@ -119,6 +119,10 @@ def check_images(names: Names, printed: str, folder: Path) -> None:
     assert all(f"| `{name}` |" in page for name in NAMES) and f"{MOST_PIXELS:,} pixels" in page
 
 
+def check_widen(names: Names, out: str, folder: Path) -> None:
+    assert [arm.settings.data.n for arm in names["experiment"].arms] == [64, 128] and "'more_data'] 3000" in out
+
+
 def check_text(names: Names, printed: str, folder: Path) -> None:
     assert printed == "2 [['song.txt, document 3', 'song.txt, document 1']]\ngently down the stream\n"
     page = text_of(DOCS / "text.md")
@@ -173,6 +177,7 @@ CHECKS: dict[str, Callable[[Names, str, Path], None]] = {
     "rules.md": check_rules,
     "sweeps.md": check_sweeps,
     "text.md": check_text,
+    "widen.md": check_widen,
 }
 
 

@@ -51,11 +51,15 @@ def demo_table() -> str:
         cells = {name: effect_words(arm["effects"].get(key)) for key, name in OUTCOMES.items()}
         runs = arm["runs"]
         closed = f"{len(runs) - arm['windows_not_open']} of {len(runs)}"
-        rows.append({"intervention": f"`{arm['arm']}`", **cells, "windows open": closed})
+        samples = arm["effects"].get("window", {}).get("by_unit", {}).get("samples")
+        seen = "" if samples is None or samples[0] is None else f"×{samples[0]:.2f}"
+        row = {"intervention": f"`{arm['arm']}`", **cells, "window in samples seen": seen, "windows open": closed}
+        rows.append(row)
     seeds = len(found["arms"][0]["runs"])
     note = f"Ratios to the base, {seeds} seeds, 95% intervals; **bold** if found among {found['questions']} questions."
     refused = ", ".join(f"`{name}`" for name in found["does_not_apply"])
-    return f"{note} Does not apply: {refused}.\n\n{as_table(rows)}\n\n{source_of('widen_demo_gpt.json', found)}"
+    refused = f" Does not apply: {refused}." if refused else ""
+    return f"{note}{refused}\n\n{as_table(rows)}\n\n{source_of('widen_demo_gpt.json', found)}"
 
 
 OUTCOMES = {"memory": "τ_mem", "learned": "τ_rule", "window": "window"}
@@ -66,9 +70,8 @@ def effect_words(effect: dict[str, object] | None) -> str:
     if effect is None:
         return "not estimated"
     low, high = effect["interval"]  # type: ignore[misc]
-    ends = f"{'0' if low is None else f'{low:.2f}'} to {'∞' if high is None else f'{high:.2f}'}"
     ratio = effect["ratio"]
-    words = f"×{ratio:.2f} ({ends})" if ratio is not None else f"({ends})"
+    words = f"above ×{low:.2f}" if high is None else f"×{ratio:.2f} ({low:.2f} to {high:.2f})"
     return f"**{words}**" if effect["found"] else words
 
 
