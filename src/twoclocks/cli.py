@@ -16,6 +16,7 @@ from twoclocks.core.logging import log_to_stderr
 from twoclocks.core.output import guarded_output
 from twoclocks.core.text import one_line, show
 from twoclocks.data_command import add_data_command
+from twoclocks.plan_command import add_plan_command
 from twoclocks.widen_command import add_widen_command
 
 EXIT_DIVERGED, EXIT_STOPPED, EXIT_DISK, EXIT_INTERRUPTED = 3, 4, 5, 130
@@ -326,6 +327,7 @@ def _add_reading_commands(add: _Add) -> None:
         help="write a page of each run beside it too, to which the page of all runs links",
     )
 
+    add_plan_command(add)
     _add_serve(add)
     verify = add("verify", commands.verify_command, "check every file of run directories against its SHA-256")
     _add_runs(verify)

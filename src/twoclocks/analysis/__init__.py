@@ -4,6 +4,7 @@ from twoclocks.analysis.batches import BatchLaw, batch_law
 from twoclocks.analysis.forecasts import Judgement, forecast_running, forecast_sizes
 from twoclocks.analysis.laws import Laws, fit_runs
 from twoclocks.analysis.phases import PhaseDiagram, phase_diagram
+from twoclocks.analysis.plans import Plan, plan_run
 from twoclocks.analysis.twins import compare_twins
 from twoclocks.analysis.twins_info import TwinsInfo
 
@@ -12,6 +13,7 @@ __all__ = [
     "Judgement",
     "Laws",
     "PhaseDiagram",
+    "Plan",
     "TwinsInfo",
     "batch_law",
     "compare_twins",
@@ -19,4 +21,5 @@ __all__ = [
     "forecast_running",
     "forecast_sizes",
     "phase_diagram",
+    "plan_run",
 ]

@@ -1,4 +1,4 @@
-"""Forecasts of τ_mem or τ_ext, and how good such forecasts are on runs whose τ_mem is known."""
+"""Forecasts of clocks, and how good such forecasts are on runs whose onset is known."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Judgement:
     held: int  # of them, whose interval contains the onset
     bounded: int  # of them, with a finite upper end
     median_factor: float | None  # typical ratio between a bounded forecast's median and the truth, at least 1
+    width: float | None = None  # median ratio between the ends of a bounded interval
 
     def __str__(self) -> str:
         if not self.tried:
@@ -56,7 +57,9 @@ def judge(how: str, pairs: Sequence[tuple[Forecast, Onset]]) -> Judgement:
     bounded = [(one, truth) for one, truth in pairs if math.isfinite(one.high)]
     misses = [abs(math.log(one.median / truth.estimate)) for one, truth in bounded if truth.estimate is not None]
     factor = float(np.exp(np.median(misses))) if misses else None
-    return Judgement(how, len({id(truth) for _, truth in pairs}), len(pairs), held, len(bounded), factor)
+    width = float(np.median([one.high / one.low for one, _ in bounded if one.low > 0] or [math.inf]))
+    runs = len({id(truth) for _, truth in pairs})
+    return Judgement(how, runs, len(pairs), held, len(bounded), factor, width if math.isfinite(width) else None)
 
 
 def check_clock(clock: Clock) -> Clock:
@@ -73,24 +76,50 @@ def forecast_sizes(
     if any(n < 2 for n in sizes):
         raise SettingError("--n", min(sizes), "use numbers of training samples, at least 2")
     points, _ = read_points(runs, check_clock(clock))
+    check_kind(points)
+    law = law_of(points)
+    return [forecast_size(law, n) for n in sizes], judge_each_size(points)
+
+
+def check_kind(points: Sequence[Point]) -> None:
+    """Raise UserError if the runs differ in more than size, seeds and length: one law cannot describe them."""
     kinds = list(dict.fromkeys(point.group for point in points))
     if len(kinds) > 1:
         raise UserError(f"runs: of {len(kinds)} kinds ({'; '.join(kinds)}); give pilots of one kind")
-    law = law_of(points)
+
+
+def judge_each_size(points: Sequence[Point]) -> Judgement:
+    """How good a law of these points predicts a size that it has not seen, for each size in turn."""
     pairs = []
-    for left_out in law.sizes:
-        rest = [point for point in points if point.n != left_out]
-        try:
-            pairs += judged_size(rest, [point for point in points if point.n == left_out])
-        except UserError:
-            continue  # too few points are left for a law
-    return [forecast_size(law, n) for n in sizes], judge("leaving out each size in turn", pairs)
+    for left_out in sorted({point.n for point in points}):
+        pairs += judged_size([point for point in points if point.n != left_out], at_size(points, left_out))
+    return judge("leaving out each size in turn", pairs)
+
+
+def judge_largest_size(points: Sequence[Point]) -> Judgement:
+    """How good a law of the smaller sizes predicts the largest one: an extrapolation.
+
+    Where no onset of the largest size tells (it was not reached there), the next smaller one is tried.
+    """
+    for largest in sorted({point.n for point in points}, reverse=True):
+        pairs = judged_size([point for point in points if point.n < largest], at_size(points, largest))
+        found = judge(f"predicting N = {largest:,} from the smaller sizes", pairs)
+        if found.tried:
+            return found
+    return judge("predicting the largest size from the smaller ones", [])
+
+
+def at_size(points: Sequence[Point], n: int) -> list[Point]:
+    return [point for point in points if point.n == n]
 
 
 def judged_size(rest: Sequence[Point], left_out: Sequence[Point]) -> list[tuple[Forecast, Onset]]:
-    """Forecasts of the points that were left out from a law of the rest, each with its onset."""
+    """Forecasts of the points that were left out from a law of the rest, each with its onset; none without a law."""
     sizes, onsets = [point.n for point in rest], [point.onset for point in rest]
-    law = fit_law_unchecked(sizes, onsets, "log-normal", check_points(sizes, onsets, least=3))
+    try:
+        law = fit_law_unchecked(sizes, onsets, "log-normal", check_points(sizes, onsets, least=3))
+    except UserError:
+        return []  # too few points are left
     return [(forecast_size(law, point.n), point.onset) for point in left_out]
 
 

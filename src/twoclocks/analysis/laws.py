@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from twoclocks.analysis.groups import group_labels, grouped
 from twoclocks.clocks.collapse import Collapse, collapse
@@ -21,9 +21,15 @@ from twoclocks.clocks.window import Clocks
 from twoclocks.core.errors import UnknownNameError, UserError
 from twoclocks.runs.load import Run
 
-Clock = Literal["tau_mem", "tau_rule", "tau_gap", "tau_ext"]
-NAMES: dict[Clock, str] = {"tau_mem": "τ_mem", "tau_rule": "τ_rule", "tau_gap": "τ_gap", "tau_ext": "τ_ext"}
-FIELDS: dict[Clock, str] = {  # the settings with their thresholds
+Clock = Literal["tau_mem", "tau_rule", "tau_gap", "tau_ext", "tau_gen"]
+NAMES: dict[Clock, str] = {
+    "tau_mem": "τ_mem",
+    "tau_rule": "τ_rule",
+    "tau_gap": "τ_gap",
+    "tau_ext": "τ_ext",
+    "tau_gen": "τ_gen",
+}
+FIELDS: dict[Clock, str] = {  # the settings with their thresholds; τ_gen is relative to the best of a run, and has none
     "tau_mem": "memory_threshold",
     "tau_rule": "rule_threshold",
     "tau_gap": "gap_threshold",
@@ -33,6 +39,7 @@ FIELDS: dict[Clock, str] = {  # the settings with their thresholds
 MISSING: dict[Clock, str] = {
     "tau_gap": "the loss gap was not measured (there are no held-out samples)",
     "tau_ext": "extraction was not measured (evaluation.prompts is 0)",
+    "tau_gen": "the quality of its samples was not measured",
 }
 MOST_CURVES = 500  # runs whose whole curves are compared: a few milliseconds each
 FACTORS = (0.5, 2.0, 5.0)  # thresholds besides the chosen one, as multiples of it
@@ -113,8 +120,8 @@ def fit_runs(
 
     More than ``most_groups`` groups get no laws of their own, since each takes about as long as that of all runs.
     """
-    if clock not in get_args(Clock):
-        raise UnknownNameError("clock", clock, get_args(Clock))
+    if clock not in FIELDS:
+        raise UnknownNameError("clock", clock, FIELDS)
     labels = group_labels([run.settings for run in runs])
     points, left_out = read_points(runs, clock, threshold, labels)
     groups = grouped(points, lambda point: point.group)
@@ -255,6 +262,7 @@ def chosen_onset(clocks: Clocks, clock: Clock, run: Run) -> Onset:
         "tau_rule": clocks.rule,
         "tau_gap": clocks.gap,
         "tau_ext": clocks.extraction,
+        "tau_gen": clocks.generation,
     }
     found = onsets[clock]
     if found is None:

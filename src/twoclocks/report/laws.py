@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from twoclocks.analysis.groups import grouped
-from twoclocks.analysis.laws import NAMES, Laws, Point, fit_runs
+from twoclocks.analysis.laws import FIELDS, NAMES, Laws, Point, fit_runs
 from twoclocks.core.arrays import Floats
 from twoclocks.core.errors import UserError
 from twoclocks.core.text import short
@@ -60,7 +60,7 @@ def law_data(runs: Sequence[Run]) -> tuple[list[LawInfo], list[str]]:
         return [], []
     found, refused = [], []
     asked = all(run.settings.evaluation.prompts for run in runs)  # other runs have no τ_ext, which needs no sentence
-    for clock in (clock for clock in NAMES if clock != "tau_ext" or asked):
+    for clock in (clock for clock in FIELDS if clock != "tau_ext" or asked):
         try:
             found.append(law_info(fit_runs(runs, clock, most_groups=MOST_GROUPS)))
         except UserError as error:

@@ -16,6 +16,7 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.evaluation.diversity import DistinctNew
 from twoclocks.evaluation.whole_samples import SampleAccuracy, ValidNew
+from twoclocks.rules import RULES
 from twoclocks.runs.columns import LOSS_HELD_OUT, STEP, averaged
 from twoclocks.runs.load import Run
 from twoclocks.runs.operations import step_operations
@@ -93,6 +94,8 @@ class Findings:
     def as_json(self) -> dict[str, Any]:
         return {
             "base": self.base.arm.settings.name.removesuffix(f"-{BASE}"),
+            "n": self.base.arm.settings.data.n,
+            "rule": RULES.name_of(self.base.arm.settings.rule),
             "questions": self.questions,
             "arms": [arm_json(one) for one in self.arms],
             "does_not_apply": dict(self.refused),
