@@ -10,7 +10,7 @@ import torch
 import twoclocks as tc
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.data import training_set
-from twoclocks.data.augmentation import augmentation, mirrored
+from twoclocks.data.augmentation import Mirrored, augmentation
 from twoclocks.data.encodings import ENCODINGS
 from twoclocks.data.noisy import Noisy
 from twoclocks.data.settings import DataSettings
@@ -63,10 +63,12 @@ def test_every_rule_that_exchanges_is_tested() -> None:
 
 
 def test_images_are_mirrored_half_of_the_time() -> None:
-    images = torch.rand(2000, 1, 4, 4)
-    found = mirrored(images, generator())
+    images = torch.rand(2000, 2, 3, 4)
+    found = Mirrored((2, 3, 4))(images, generator())
     same = (found == images).flatten(1).all(dim=1)
     assert torch.equal(found[~same], images[~same].flip(-1)) and 850 < int(same.sum()) < 1150
+    tokens = Mirrored((2, 3, 4))(images.flatten(1), generator())
+    assert torch.equal(tokens, found.flatten(1))  # also where the values of an image are read one by one
 
 
 @pytest.mark.parametrize("name", ["rhm", "sudoku", "exact_k"])

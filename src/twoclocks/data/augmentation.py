@@ -35,10 +35,17 @@ class Exchange:
         return moved
 
 
-def mirrored(clean: Tensor, generator: torch.Generator) -> Tensor:
-    """Images (n, channels, height, width), each mirrored left to right with probability ½."""
-    chosen = torch.rand(len(clean), generator=generator, device=clean.device) < 0.5
-    return torch.where(chosen.reshape(-1, *[1] * (clean.dim() - 1)), clean.flip(-1), clean)
+@dataclass(frozen=True)
+class Mirrored:
+    """Images are mirrored left to right with probability ½."""
+
+    shape: tuple[int, ...]  # channels, height, width: as tokens, an image is one long row
+
+    def __call__(self, clean: Tensor, generator: torch.Generator) -> Tensor:
+        """Images (n, *shape), or their values as tokens (n, entries)."""
+        images = clean.reshape(len(clean), *self.shape)
+        chosen = torch.rand(len(clean), generator=generator, device=clean.device) < 0.5
+        return torch.where(chosen[:, None, None, None], images.flip(-1), images).reshape(clean.shape)
 
 
 def check_augmentation(rule: Rule) -> None:
@@ -52,7 +59,7 @@ def augmentation(rule: Rule, device: str | torch.device) -> Change:
     """What changes encoded samples of a rule and keeps them valid."""
     check_augmentation(rule)
     if rule.is_image:
-        return mirrored
+        return Mirrored(rule.shape)
     positions = torch.arange(math.prod(rule.shape)).reshape(1, *rule.shape)
     assert rule.exchangeable is not None
     return Exchange(rule.parts(positions)[rule.exchangeable][0].to(device))
