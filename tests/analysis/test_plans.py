@@ -376,6 +376,13 @@ def test_a_ratio_without_an_estimate_uses_the_end_that_is_known() -> None:
     assert (before.low, before.median, before.high) == (0.0, 100.0, 200.0)
 
 
+def test_effects_that_were_not_found_change_nothing() -> None:
+    huge = Ratio(900.0, 800.0, 1000.0, False)
+    assert huge.applied(forecast(100, 200)) == forecast(100, 200)
+    found = plan()
+    assert found.with_gain(Gain("x", "b", 64, "parity", huge, huge)) == (found.memory.forecast, "open")
+
+
 def test_where_interventions_were_measured_is_said(tmp_path: Path) -> None:
     one = {"x": {"memory": effect(1.0, 0.9, 1.1, False)}}
     gains = [

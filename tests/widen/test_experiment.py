@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from twoclocks.analysis.gains import read_gains
 from twoclocks.cli import main
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import NO_RULE, Clocks
@@ -18,6 +19,7 @@ from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.runs import load_settings
 from twoclocks.runs.settings import RunSettings
+from twoclocks.store.files import write_json
 from twoclocks.sweeps import executor_of
 from twoclocks.widen import INTERVENTIONS, Intervention, choose_interventions, plan_experiment, read_findings
 from twoclocks.widen.experiment import BASE, run_experiment
@@ -142,6 +144,11 @@ def test_a_known_effect_is_found_and_a_null_one_is_not(tmp_path: Path) -> None:
     assert other.cost["operations"] == other.cost["samples"] == 1.0
     plain = json.loads(json.dumps(findings.as_json(), allow_nan=False))
     assert [arm["arm"] for arm in plain["arms"]] == [BASE, "more_data", "other_samples"]
+    assert (plain["n"], plain["rule"]) == (base.data.n, "parity")
+    write_json(tmp_path / "widen.json", plain)
+    gains = read_gains(tmp_path)  # as 'twoclocks plan --widen' reads them
+    assert [gain.intervention for gain in gains] == ["more_data", "other_samples"]
+    assert [gain.memory is not None and gain.memory.found for gain in gains] == [True, False]
     said = sentences(findings)
     assert said[0].startswith("more_data: copying begins later, ×") and "No effect found on" in said[1]
 
