@@ -357,17 +357,23 @@ def list_command(arguments: argparse.Namespace) -> None:
 
         rows = registry_rows(EXECUTORS)
     elif arguments.kind == "interventions":
-        from twoclocks.report.listing import registry_rows
-        from twoclocks.widen import INTERVENTIONS, choose_interventions
+        from twoclocks.core.cached import cached
 
-        choose_interventions(None, {})  # which imports them all
-        rows = registry_rows(INTERVENTIONS)
+        rows = cached("list-interventions", intervention_rows)
     else:
         rows = cached_rows(arguments.kind)
     if arguments.json:
         print(json.dumps(rows, indent=2))
     else:
         show_rows(rows)
+
+
+def intervention_rows() -> list[dict[str, str]]:
+    from twoclocks.report.listing import registry_rows
+    from twoclocks.widen import INTERVENTIONS, choose_interventions
+
+    choose_interventions(None, {})  # which imports them all
+    return registry_rows(INTERVENTIONS)
 
 
 def reproduce_command(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from twoclocks.core.errors import UnknownNameError
 from twoclocks.core.registry import Registry
 
 Rows = list[dict[str, str]]
-NEED_TORCH = ("metrics", "models", "objectives", "settings", "views")
+NEED_TORCH = ("interventions", "metrics", "models", "objectives", "settings", "views")
 
 
 def cached_rows(kind: str) -> Rows:
