@@ -370,9 +370,8 @@ def list_command(arguments: argparse.Namespace) -> None:
 
 def intervention_rows() -> list[dict[str, str]]:
     from twoclocks.report.listing import registry_rows
-    from twoclocks.widen import INTERVENTIONS, choose_interventions
+    from twoclocks.widen import INTERVENTIONS
 
-    choose_interventions(None, {})  # which imports them all
     return registry_rows(INTERVENTIONS)
 
 

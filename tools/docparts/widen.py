@@ -7,12 +7,11 @@ from collections.abc import Callable
 from docparts.formatting import as_table, read_result, source_of
 from docparts.registries import first_sentence
 from twoclocks.core.config import describe
-from twoclocks.widen import INTERVENTIONS, choose_interventions
+from twoclocks.widen import INTERVENTIONS
 
 
 def interventions_table() -> str:
     """Every intervention with its settings."""
-    choose_interventions(None, {})  # which imports them all
     rows = [
         {
             "intervention": f"`{name}`",

@@ -17,7 +17,7 @@ from twoclocks.store.files import make_folder, write_json
 from twoclocks.sweeps import executor_of
 from twoclocks.widen.experiment import PairedExperiment, plan_experiment, run_experiment
 from twoclocks.widen.findings import read_findings
-from twoclocks.widen.intervention import choose_interventions
+from twoclocks.widen.intervention import INTERVENTIONS, choose_interventions
 from twoclocks.widen.page import lead, notes, write_page
 from twoclocks.widen.words import how_judged, quality_table, sentences, table
 
@@ -25,7 +25,7 @@ from twoclocks.widen.words import how_judged, quality_table, sentences, table
 def widen(arguments: argparse.Namespace) -> int:
     """Make the runs that are missing, then compare."""
     executor, rest = executor_of(arguments.executor, arguments.workers, arguments.overrides)
-    known = set(choose_interventions(None, {}))
+    known = INTERVENTIONS.names()
     own = {key: value for key, value in rest.items() if key in known}
     base = load_settings(arguments.base, {key: value for key, value in rest.items() if key not in known})
     chosen = choose_interventions(arguments.chosen, own)

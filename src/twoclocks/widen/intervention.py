@@ -34,10 +34,6 @@ INTERVENTIONS: Registry[Intervention] = Registry("intervention", Intervention)
 
 def choose_interventions(names: Sequence[str] | None, settings: Mapping[str, Any]) -> dict[str, Intervention]:
     """Interventions by name, by default all, each with its own settings: ``{"dropout": {"rate": 0.2}}``."""
-    from twoclocks.core.discovery import import_all
-    from twoclocks.widen import interventions
-
-    import_all(interventions)
     chosen = INTERVENTIONS.names() if names is None else list(dict.fromkeys(names))
     for name in (*chosen, *settings):
         if name not in INTERVENTIONS.names():
