@@ -13,6 +13,7 @@ import pytest
 
 from twoclocks.analysis.gains import read_gains
 from twoclocks.cli import main
+from twoclocks.clocks.effects import Span
 from twoclocks.clocks.onset import Onset
 from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import flat, to_mapping
@@ -23,7 +24,7 @@ from twoclocks.store.files import write_json
 from twoclocks.sweeps import executor_of
 from twoclocks.widen import INTERVENTIONS, Intervention, choose_interventions, plan_experiment, read_findings
 from twoclocks.widen.experiment import BASE, run_experiment
-from twoclocks.widen.findings import times_of
+from twoclocks.widen.findings import RunResult, estimate, times_of
 from twoclocks.widen.words import interval_words, sentences
 
 ALL = choose_interventions(None, {})
@@ -104,6 +105,20 @@ def test_times_of_a_run(rule: Any, memory: Any, expected: dict[str, tuple[float,
 
 def test_data_without_a_rule_have_no_rule_clock_to_compare() -> None:
     assert set(times_of(Clocks(NO_RULE, Onset(900, 1200, "observed")))) == {"memory"}
+
+
+def test_an_intervention_whose_runs_diverge_is_not_found_to_delay_copying() -> None:
+    """Broken networks copy nothing: as censored times, these would be a delay of more than a factor of 5."""
+
+    def runs(name: str, status: str, *times: Span) -> list[RunResult]:
+        return [RunResult(name, seed, status, "", {"memory": time}, 1.0, {}) for seed, time in enumerate(times)]
+
+    base = runs(BASE, "finished", Span(100, 110), Span(95, 105), Span(105, 115))
+    late = [Span(900, math.inf)] * 3
+    effects, notes = estimate({BASE: base, "broken": runs("broken", "diverged", *late)})
+    assert effects == {} and any(note.startswith("broken: a run diverged") for note in notes)
+    effects, _ = estimate({BASE: base, "late": runs("late", "finished", *late)})
+    assert effects["memory"]["late"].is_found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -221,9 +221,12 @@ def best_in_window(run: Run, clocks: Clocks, arm: Arm) -> dict[str, float]:
 def estimate(results: Mapping[str, Sequence[RunResult]]) -> tuple[dict[Outcome, dict[str, Effect]], list[str]]:
     """Effects by outcome and arm, with p-values for all of them together; and what could not be estimated."""
     found: dict[tuple[Outcome, str], Effect] = {}
-    notes = []
+    # A run that diverged copies nothing because it is broken: as a censored time it would look like a delay.
+    broken = [name for name, runs in results.items() if any(run.status == "diverged" for run in runs)]
+    notes = [f"{name}: a run diverged, so its effects are not estimated" for name in broken]
     for outcome in OUTCOMES:
-        whole = {name: runs for name, runs in results.items() if all(outcome in run.times for run in runs)}
+        sound = {name: runs for name, runs in results.items() if name not in broken}
+        whole = {name: runs for name, runs in sound.items() if all(outcome in run.times for run in runs)}
         if BASE not in whole:
             notes.append(f"{TITLES[outcome]}: not every run of the base has one, so there is nothing to compare with")
             continue
