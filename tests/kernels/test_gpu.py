@@ -63,6 +63,31 @@ def test_replayed_steps_drop_by_the_key_of_their_step(name: str) -> None:
     assert torch.allclose(losses(replayed, 20, 1), losses(called, 20, 1), rtol=1e-3)
 
 
+# What interventions change in a step, by name, and the presets to which each applies. Curricula end within 20 steps.
+CHANGED_STEPS: dict[str, dict[str, Any]] = {
+    "augmentation": {"data.augment": True},
+    "noisy data": {"data.noise": 0.1},
+    "easier groups first": {"data.easier_group": 2, "data.easier_steps": 8},
+    "trimmed loss": {"training.trim": 0.25},
+    "masked loss": {"training.masked_loss": 1.0, "training.masked_share": 0.15},
+    "noise curriculum": {"objective.first_shift": 1.5, "objective.shift_steps": 10},
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_STEPS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_replayed_steps_show_and_minimise_what_interventions_say(name: str, change: str) -> None:
+    """Whatever were fixed at the capture (rows, masks, shift) would give other losses from the second step on."""
+    if name == "gpt" and change == "noise curriculum":
+        pytest.skip("a GPT has no noise levels")
+    more = CHANGED_STEPS[change]
+    replayed, called = experiment(name, more), experiment(name, more, capture=False)
+    first, second = losses(replayed, 20, 1), losses(called, 20, 1)
+    assert torch.allclose(first, second, rtol=1e-4)
+    assert distance(replayed, called) < 1e-4
+    assert not torch.allclose(first, losses(experiment(name), 20, 1), rtol=1e-4)  # the change does something
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
 @pytest.mark.parametrize("kernels", ["fused", "plain"])
 def test_replayed_steps_have_the_rate_of_their_step(kernels: str, optimizer: str) -> None:
