@@ -17,7 +17,7 @@ import torch
 from twoclocks.papers.early_stopping.kernel_prediction import predicted_gap_onset
 from twoclocks.papers.early_stopping.kernel_runs import THRESHOLD, Axis, axis_runs
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import read_rows
+from twoclocks.runs.rows import read_rows
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 

@@ -43,6 +43,13 @@ def add_widen_command(add: Callable[..., OneLineParser], add_executor: Callable[
     widen.add_argument(
         "--out", type=Path, metavar="DIR", help="folder for the runs, widen.json and widen.html (default: widen/NAME)"
     )
+    widen.add_argument(
+        "--rows",
+        type=Path,
+        metavar="DIR",
+        help="also keep every run that ends as a small file in DIR; runs that are there are not trained again, "
+        "so an experiment can go on on another machine",
+    )
     add_executor(widen)
     widen.add_argument("--plan", action="store_true", help="list the runs and train nothing")
     widen.add_argument("--json", action="store_true", help="print the result as JSON")

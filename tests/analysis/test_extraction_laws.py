@@ -12,8 +12,8 @@ from papers.simulated import log_steps, rise, simulated_run
 from twoclocks.analysis.forecasts import forecast_running, forecast_sizes
 from twoclocks.analysis.laws import fit_runs
 from twoclocks.core.errors import UserError
-from twoclocks.papers.rows import StoredRun, read_rows
 from twoclocks.report.laws import draw_laws, law_data
+from twoclocks.runs.rows import StoredRun, read_rows
 
 ROWS = Path(__file__).parents[2] / "results" / "campaign"
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from twoclocks.core.config import to_mapping
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import FORMAT, StoredRun, cell_label, encode, file_name
 from twoclocks.papers.scales import GPU, Scale
 from twoclocks.runs.columns import STEP
+from twoclocks.runs.rows import FORMAT, StoredRun, cell_label, encode, file_name
 
 Curve = Sequence[float] | np.ndarray[Any, Any]
 

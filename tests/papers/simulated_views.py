@@ -10,8 +10,8 @@ import numpy as np
 
 from twoclocks.core.config import build
 from twoclocks.dissection.view import VIEWS
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.views import CONSTANT, MEASURED, encode_view, view_file
+from twoclocks.runs.rows import StoredRun
 
 
 def write_view(

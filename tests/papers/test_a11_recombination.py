@@ -12,8 +12,8 @@ from simulated import log_steps, records, rise, simulated_run
 from simulated_views import with_header
 
 from twoclocks.papers.records import Records
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.two_clocks.a11_recombination import MOST_SAMPLES, OMITTED, Recombination, invention
+from twoclocks.runs.rows import StoredRun
 
 KNOWN = {4: 0.875, 9: 0.63, 12: 0.31, 18: 0.004}
 CASES = ((9, 64), (12, 256), (18, 256))

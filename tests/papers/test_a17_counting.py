@@ -11,9 +11,9 @@ import pytest
 from simulated import log_steps, records, rise, simulated_run
 
 from twoclocks.papers.records import Records
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.two_clocks.a17_counting import Counting
 from twoclocks.papers.two_clocks.runs import COUNTING
+from twoclocks.runs.rows import StoredRun
 
 TRIPLES = {"name": "parity", "length": 36, "group": 3}
 AS_PAPER = {"parity2": 1_000, "exact_k": 1_100, "row_k": 900, "row_variable_k": 1_600, "global_k": 1_700}

@@ -11,9 +11,9 @@ import pytest
 from simulated import log_steps, records, rise, simulated_run
 
 from twoclocks.papers.records import Records
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.scales import DESK
 from twoclocks.papers.two_clocks.a18_structured import OneHotLater, RowsAlone, RowsFirst, wanted_cases
+from twoclocks.runs.rows import StoredRun
 
 Order = Callable[[bool, int], tuple[float, float]]  # transposed?, seed -> steps of rows and columns
 RULES: dict[str, dict[str, Any]] = {

@@ -23,9 +23,9 @@ from twoclocks.papers.early_stopping.kernel_runs import (
     kernel_size,
 )
 from twoclocks.papers.records import Record
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.scales import GPU
 from twoclocks.runs import load_settings, run
+from twoclocks.runs.rows import StoredRun
 from twoclocks.sweeps.grid import Cell
 
 CLAIMS = (LinearInPoints, InverseInNoise, IndependentOfBatch)

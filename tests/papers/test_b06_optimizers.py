@@ -28,8 +28,8 @@ from twoclocks.papers.early_stopping.optimizer_runs import (
 )
 from twoclocks.papers.early_stopping.runs import WIDTH
 from twoclocks.papers.figure import MissingRunsError
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.scales import GPU, Scale
+from twoclocks.runs.rows import StoredRun
 from twoclocks.sweeps.grid import Cell
 
 Cells = Callable[[Scale], Iterable[Cell]]

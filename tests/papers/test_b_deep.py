@@ -23,10 +23,10 @@ from twoclocks.papers.early_stopping.fig05_layers import LayersAndTwins
 from twoclocks.papers.early_stopping.fig14_productions import UseOfRules
 from twoclocks.papers.early_stopping.runs import DEEP, NARROW, RHM
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import StoredRun, read_rows
 from twoclocks.papers.twins import twins_file
 from twoclocks.rules.rhm import RandomHierarchy
 from twoclocks.rules.usage import nodes_used
+from twoclocks.runs.rows import StoredRun, read_rows
 
 LAST = 131_072
 

@@ -19,8 +19,8 @@ from twoclocks.papers.early_stopping.runs import NARROW, RHM
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.grids import grid_named
 from twoclocks.papers.records import Record
-from twoclocks.papers.rows import StoredRun, identity, read_rows
 from twoclocks.papers.scales import GPU
+from twoclocks.runs.rows import StoredRun, identity, read_rows
 from twoclocks.training.schedule import log_spaced
 
 LAST = 131_072

@@ -15,9 +15,9 @@ from twoclocks.papers.early_stopping.batch_runs import BatchSweep
 from twoclocks.papers.early_stopping.fig_batches import Batches
 from twoclocks.papers.figure import MissingRunsError
 from twoclocks.papers.grids import grid_named
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.scales import GPU, SCALES
 from twoclocks.rules.rhm import RandomHierarchy
+from twoclocks.runs.rows import StoredRun
 
 ALL = (GrammarBatches(), DiTBatches(), GPTBatches())
 

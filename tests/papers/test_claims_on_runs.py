@@ -9,7 +9,6 @@ import numpy as np
 
 from twoclocks.papers.claim import CLAIMS
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import StoredRun, write_rows
 from twoclocks.papers.two_clocks.a11_recombination import invention
 from twoclocks.papers.two_clocks.a12_sticky import persistence_of
 from twoclocks.papers.two_clocks.a13_approach import approach_of
@@ -18,6 +17,7 @@ from twoclocks.papers.two_clocks.a15_basins import widths_of
 from twoclocks.papers.two_clocks.a16_positions import order_of
 from twoclocks.papers.views import view_of, write_views
 from twoclocks.runs import Run
+from twoclocks.runs.rows import StoredRun, write_rows
 
 
 def test_measurements_of_a_run_and_of_its_rows(tiny_dit: Run, tiny_gpt: Run, tmp_path: Path) -> None:

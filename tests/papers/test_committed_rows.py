@@ -14,9 +14,9 @@ from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.claim import CLAIMS
 from twoclocks.papers.grids import grids
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import StoredRun, identity, read_rows, write_rows
 from twoclocks.papers.scales import GPU
 from twoclocks.runs import Run
+from twoclocks.runs.rows import StoredRun, identity, read_rows, write_rows
 
 ROWS = Path(__file__).parents[2] / "results" / "campaign"
 assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers grids and claims

@@ -20,10 +20,10 @@ from twoclocks.papers.cost import START, expected_sampling_seconds, expected_sec
 from twoclocks.papers.grids import Grid, grid_named
 from twoclocks.papers.records import Records
 from twoclocks.papers.reproduction import Reproduction, entries
-from twoclocks.papers.rows import StoredRun, file_name, read_rows
 from twoclocks.papers.scales import GPU, SCALES, SMOKE
 from twoclocks.papers.views import view_file, write_views
 from twoclocks.runs import Run, load_settings
+from twoclocks.runs.rows import StoredRun, file_name, read_rows
 from twoclocks.runs.settings import RunSettings, build_settings
 from twoclocks.sweeps import EXECUTORS
 from twoclocks.sweeps.cells import cell_path

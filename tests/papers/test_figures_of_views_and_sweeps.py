@@ -17,7 +17,6 @@ from twoclocks.papers import two_clocks
 from twoclocks.papers.figure import FIGURES, MissingRunsError, PaperFigure
 from twoclocks.papers.grids import grid_named
 from twoclocks.papers.records import Records
-from twoclocks.papers.rows import read_rows, write_rows
 from twoclocks.papers.scales import SMOKE
 from twoclocks.papers.two_clocks.dissected import of_phase
 from twoclocks.papers.two_clocks.fig11_transitions import windows_of
@@ -26,6 +25,7 @@ from twoclocks.papers.two_clocks.runs import DIT
 from twoclocks.papers.views import view_of, write_views
 from twoclocks.rules.base import RULES
 from twoclocks.runs import run
+from twoclocks.runs.rows import read_rows, write_rows
 
 assert two_clocks.__doc__  # importing it registers grids and figures
 OF_VIEWS = ("fig3", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "fig18", "fig19")

@@ -15,8 +15,8 @@ from twoclocks.papers.early_stopping.b08_quality import BestAtMemory
 from twoclocks.papers.early_stopping.fig01_images import ImagesOverTraining
 from twoclocks.papers.early_stopping.image_runs import DIGITS, SIZES, image_runs, images_sizes
 from twoclocks.papers.records import Records
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.scales import GPU
+from twoclocks.runs.rows import StoredRun
 
 EARLIER = 9 ** (-1 / 8)
 

@@ -29,10 +29,10 @@ from twoclocks.papers.reproduction import (
     is_covered,
     natural,
 )
-from twoclocks.papers.rows import file_name, read_rows
 from twoclocks.papers.scales import GPU, SCALES, SMOKE
 from twoclocks.papers.twins import comparison
 from twoclocks.papers.views import view_file
+from twoclocks.runs.rows import file_name, read_rows
 from twoclocks.sweeps import EXECUTORS
 from twoclocks.sweeps.cells import cell_path
 

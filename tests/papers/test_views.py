@@ -13,9 +13,9 @@ import pytest
 from twoclocks.core.errors import UserError
 from twoclocks.dissection import choose_views, dissect_run
 from twoclocks.papers.records import Record
-from twoclocks.papers.rows import StoredRun, write_rows
 from twoclocks.papers.views import view_of, write_views
 from twoclocks.runs import Run
+from twoclocks.runs.rows import StoredRun, write_rows
 from twoclocks.store.folders import DERIVED
 
 

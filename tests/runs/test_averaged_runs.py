@@ -17,12 +17,12 @@ from twoclocks.clocks.series import Series
 from twoclocks.core.config import build, to_mapping
 from twoclocks.core.counts import values_of
 from twoclocks.core.errors import SettingError
-from twoclocks.papers.rows import StoredRun, write_rows
 from twoclocks.report.curves import curves_data
 from twoclocks.report.summary import summarise
 from twoclocks.runs import Experiment, Run, RunSettings, load_run, load_settings, run
 from twoclocks.runs.digest import digest_run
 from twoclocks.runs.memory import memory_needs
+from twoclocks.runs.rows import StoredRun, write_rows
 from twoclocks.store import verify_tree
 
 STEPS = 14

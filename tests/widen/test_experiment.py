@@ -19,11 +19,13 @@ from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.runs import load_settings
+from twoclocks.runs.rows import file_name
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.files import write_json
 from twoclocks.sweeps import executor_of
+from twoclocks.sweeps.row_keeper import RowKeeper
 from twoclocks.widen import INTERVENTIONS, Intervention, choose_interventions, plan_experiment, read_findings
-from twoclocks.widen.experiment import BASE, run_experiment
+from twoclocks.widen.experiment import BASE, PairedExperiment, run_experiment
 from twoclocks.widen.findings import RunResult, estimate, times_of
 from twoclocks.widen.words import interval_words, sentences
 
@@ -201,6 +203,10 @@ def test_intervals_in_words() -> None:
         (["demo-gpt", "--longer", "0.5"], "--longer"),
         (["demo-gpt", "--with", "higher_noise"], "no intervention applies"),
         (["no-such-preset"], "no-such-preset"),
+        (
+            ["demo-gpt", "--with", "dropout", "--rows", "pyproject.toml"],
+            "--rows: 'pyproject.toml' is not allowed; it is",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,3 +227,48 @@ def test_an_unfinished_experiment_is_not_read(tmp_path: Path) -> None:
     experiment = plan_experiment(load_settings("demo-gpt"), {"dropout": ALL["dropout"]})
     with pytest.raises(UserError):
         read_findings(experiment, tmp_path)
+
+
+def small_experiment() -> PairedExperiment:
+    small = {"training.steps": 12, "evaluation.samples": 256, "evaluation.evaluations": 3, "clocks.sustain": 1}
+    base = load_settings("demo-gpt", {**small, "model": {"name": "gpt", "width": 16, "depth": 1, "heads": 1}})
+    return plan_experiment(base, {"dropout": ALL["dropout"]}, seeds=2, longer=1)
+
+
+def test_an_experiment_goes_on_from_its_rows_on_another_machine(tmp_path: Path) -> None:
+    experiment, executor = small_experiment(), executor_of("local", 2, {})[0]
+    here, rows, there = tmp_path / "here", tmp_path / "rows", tmp_path / "there"
+    assert run_experiment(experiment, here, executor, lambda _: None, rows) is not None
+    assert len(list(rows.iterdir())) == len(experiment.cells) == 4
+    of_runs, of_rows = read_findings(experiment, here), read_findings(experiment, tmp_path / "nowhere", rows)
+    assert of_rows.as_json() == of_runs.as_json()
+
+    assert run_experiment(experiment, there, executor, lambda _: None, rows) is None and not there.exists()
+    damaged, lost = sorted(rows.iterdir())[:2]
+    damaged.write_bytes(damaged.read_bytes()[:-200])
+    lost.unlink()
+    made = run_experiment(experiment, there, executor, lambda _: None, rows)
+    assert made is not None and len(made.plan.cells) == 2 and len(list((there / "cells").iterdir())) == 2
+    again = read_findings(experiment, tmp_path / "nowhere", rows)
+    assert [one.times for arm in again.arms for one in arm.runs] == [
+        one.times for arm in of_runs.arms for one in arm.runs
+    ]
+
+
+def test_rows_of_other_settings_are_not_taken(tmp_path: Path) -> None:
+    """Their name has eight digits of the settings' digest; whoever renames a file must not change a result."""
+    experiment, executor = small_experiment(), executor_of("local", 2, {})[0]
+    run_experiment(experiment, tmp_path / "runs", executor, lambda _: None, tmp_path / "rows")
+    (_, _, first), (_, _, second), *_ = experiment.cells
+    source, target = (tmp_path / "rows" / file_name(cell.settings) for cell in (first, second))
+    target.write_bytes(source.read_bytes())
+    assert RowKeeper(tmp_path / "rows").find(first) is not None and RowKeeper(tmp_path / "rows").find(second) is None
+
+
+def test_findings_name_all_commits_of_their_runs(tmp_path: Path) -> None:
+    experiment, executor = small_experiment(), executor_of("local", 2, {})[0]
+    run_experiment(experiment, tmp_path / "runs", executor, lambda _: None, tmp_path / "rows")
+    one = sorted((tmp_path / "rows").iterdir())[0]
+    header, *rest = one.read_text().splitlines()
+    one.write_text("\n".join([json.dumps({**json.loads(header), "commit": "another"}), *rest]) + "\n")
+    assert "another" in read_findings(experiment, tmp_path / "runs", tmp_path / "rows").as_json()["commits"]

@@ -10,10 +10,10 @@ from typing import Any, overload
 from twoclocks.analysis.groups import grouped
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.papers.families import fixed_settings, hashable, varied_settings
-from twoclocks.papers.rows import identity
 from twoclocks.papers.scales import GPU, Scale
 from twoclocks.papers.seeds import NO_SEEDS, Seeds
 from twoclocks.runs.load import Run
+from twoclocks.runs.rows import identity
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.grid import Cell
 

@@ -17,16 +17,17 @@ from twoclocks.papers.cost import expected_view_seconds
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.grids import Grid, cells_with_twins, grids, views_by_cell
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import file_name, identity, read_rows, write_rows
 from twoclocks.papers.scales import Scale
 from twoclocks.papers.twins import comparison, write_twins
 from twoclocks.papers.views import view_file, write_views
 from twoclocks.runs.load import Run
+from twoclocks.runs.rows import file_name, identity, read_rows, write_rows
 from twoclocks.store.files import read, write_json
-from twoclocks.sweeps.cells import DONE, cell_path
+from twoclocks.sweeps.cells import cell_path
 from twoclocks.sweeps.coordinator import Sweep, run_sweep
 from twoclocks.sweeps.executors import Executor
 from twoclocks.sweeps.grid import Cell, Plan
+from twoclocks.sweeps.row_keeper import RowKeeper
 from twoclocks.training.stopping import StoppedError
 
 Entry = Claim | PaperFigure[object]
@@ -202,7 +203,7 @@ class Watch:
         self.place, self.sweep, self.report, self.views = place, sweep, report, views
         self.reserved = 0.0  # seconds that the views of finished runs will take
         self.end = None if seconds is None else time.monotonic() + seconds
-        self.written: set[str] = set()
+        self.keeper = RowKeeper(place.rows)
 
     @property
     def is_over(self) -> bool:
@@ -224,14 +225,9 @@ class Watch:
             raise EndOfTimeError
 
     def write_finished(self) -> None:
-        for cell in self.sweep.plan.cells:
-            if cell.key not in self.written and self.sweep.cell_status(cell).state in DONE:
-                run = Run(cell_path(self.place.runs, cell))
-                if list(run.directory.metrics()):  # a run may diverge before its first evaluation
-                    write_rows(run, self.place.rows)
-                lacking = self.place.lacking_views(cell, self.views.get(cell.key, ()))
-                self.reserved += expected_view_seconds(cell.settings, lacking)
-                self.written.add(cell.key)
+        for cell in self.keeper.write(self.sweep):
+            lacking = self.place.lacking_views(cell, self.views.get(cell.key, ()))
+            self.reserved += expected_view_seconds(cell.settings, lacking)
 
 
 def by_identity(records: Records) -> dict[str, tuple[Record, ...]]:

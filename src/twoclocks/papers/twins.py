@@ -11,8 +11,8 @@ from twoclocks.analysis.twins import compare_twins
 from twoclocks.core.errors import UserError
 from twoclocks.papers.as_printed import alike_settings
 from twoclocks.papers.records import Record
-from twoclocks.papers.rows import StoredRun, file_name
 from twoclocks.runs.load import Run
+from twoclocks.runs.rows import StoredRun, file_name
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.files import make_folder, read, write_json
 from twoclocks.store.folders import DERIVED

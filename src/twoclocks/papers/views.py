@@ -23,8 +23,8 @@ from twoclocks.dissection.subject import Reads, RunSubject, Subject
 from twoclocks.dissection.view import VIEWS, Info, View
 from twoclocks.objectives.base import Network
 from twoclocks.papers.records import Record
-from twoclocks.papers.rows import StoredRun, file_name
 from twoclocks.runs.load import Run
+from twoclocks.runs.rows import StoredRun, file_name
 from twoclocks.store.files import read, write_atomic
 from twoclocks.store.folders import DERIVED
 

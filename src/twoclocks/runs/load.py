@@ -42,6 +42,7 @@ SECTIONS: dict[str, Kinds] = {
     **dict.fromkeys(("rule", "data", "model", "objective", "training", "evaluation"), dict),
 }
 SEEDED = ("training", "data", "evaluation")
+DONE = ("finished", "diverged")  # how runs end; one that diverged would diverge again
 COLUMN: dict[str, Kinds] = {"name": str, "about": str, "direction": str}
 DERIVED = {"model", "part_kinds", "copy_chance", "validity_chance"}
 
@@ -160,6 +161,13 @@ class Run:
         """Columns ``step``, ``seconds`` since the start and ``evaluation_seconds``, which depend on the machine."""
         rows = self.directory.timings.rows()
         return {key: np.array([row[key] for row in rows], dtype=np.float64) for key in (rows[0] if rows else ())}
+
+    @property
+    def step_seconds(self) -> float:
+        """Seconds of training per step, without evaluations."""
+        timings = self.timings()
+        training = timings["seconds"][-1] - timings["evaluation_seconds"].sum()
+        return float(training / max(timings["step"][-1], 1))
 
     def metric(self, name: str) -> Column:
         """Meaning and chance levels of a column."""

@@ -13,7 +13,7 @@ from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.counts import values_of
 from twoclocks.core.errors import UserError
 from twoclocks.runs.columns import SUMMARY
-from twoclocks.runs.load import Run, RunReading
+from twoclocks.runs.load import DONE, Run, RunReading
 from twoclocks.store.files import opened
 from twoclocks.store.lock import is_held
 from twoclocks.store.run_directory import RunDirectory
@@ -21,7 +21,6 @@ from twoclocks.sweeps.grid import Cell
 
 State = Literal["waiting", "running", "unfinished", "finished", "diverged", "failed"]
 STATES: tuple[State, ...] = get_args(State)
-DONE = ("finished", "diverged")  # a run that diverged would diverge again
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.core.plugins import changed_imports, imported_files
 from twoclocks.runs.execution import MENTIONED
+from twoclocks.runs.load import DONE
 from twoclocks.runs.session import CHECKPOINT_SECONDS
 from twoclocks.runs.size import size_of
 from twoclocks.store.checksums import encode_document
@@ -23,7 +24,7 @@ from twoclocks.store.files import PARTIAL, make_folder, remove, write_atomic
 from twoclocks.store.folders import check_free
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
-from twoclocks.sweeps.cells import DONE, STATES, CellStatus, cell_path, cell_row, cell_status, read_clocks
+from twoclocks.sweeps.cells import STATES, CellStatus, cell_path, cell_row, cell_status, read_clocks
 from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.sweeps.table import write_table

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.config import flat
-from twoclocks.core.errors import UserError
+from twoclocks.core.errors import SettingError, UserError
 from twoclocks.report.console import show_lines, show_rows, watch_sweep
 from twoclocks.runs.settings import load_settings
 from twoclocks.store.files import make_folder, write_json
@@ -33,12 +33,15 @@ def widen(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return show_plan(experiment, arguments.json)
     root: Path = arguments.out if arguments.out is not None else Path("widen") / base.name
+    rows: Path | None = arguments.rows
+    if rows is not None and rows.exists() and not rows.is_dir():
+        raise SettingError("--rows", str(rows), "it is a file; give the folder of the rows")
     with watch_sweep() as observe:
-        sweep = run_experiment(experiment, root, executor, observe)
-    if failures := sweep.failures:
+        sweep = run_experiment(experiment, root, executor, observe, rows)
+    if sweep is not None and (failures := sweep.failures):
         key, reason = next(iter(failures.items()))
         raise UserError(f"{len(failures)} runs failed, the first is {root / 'cells' / key}: {reason}")
-    findings = read_findings(experiment, root)
+    findings = read_findings(experiment, root, rows)
     make_folder(root)
     write_json(root / "widen.json", {"command": command_line(arguments), **findings.as_json()})
     page = write_page(findings, root / "widen.html")

@@ -11,11 +11,13 @@ from typing import Any
 from twoclocks.core.config import build, merge, nested, to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.runs.columns import Weights
+from twoclocks.runs.load import Run, RunReading
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.cells import cell_path
 from twoclocks.sweeps.coordinator import Sweep, run_sweep
 from twoclocks.sweeps.executors import Executor
 from twoclocks.sweeps.grid import Cell, Plan
+from twoclocks.sweeps.row_keeper import RowKeeper
 from twoclocks.widen.intervention import Intervention
 
 BASE = "base"
@@ -63,9 +65,10 @@ class PairedExperiment:
     def plan(self) -> Plan:
         return Plan(f"widen-{self.base.name}", "", tuple(cell for _, _, cell in self.cells))
 
-    def path(self, root: Path, arm: Arm, seed: int) -> Path:
-        """The run directory of an arm and a seed."""
-        return cell_path(root, arm.cell(seed))
+    def run(self, arm: Arm, seed: int, root: Path, rows: Path | None = None) -> RunReading:
+        """The run of an arm and a seed: its rows in the folder ``rows``, or else its directory below ``root``."""
+        cell = arm.cell(seed)
+        return (rows and RowKeeper(rows).find(cell)) or Run(cell_path(root, cell)).reading()
 
 
 def plan_experiment(
@@ -124,7 +127,29 @@ def changed(base: RunSettings, change: Mapping[str, Any], name: str) -> RunSetti
 
 
 def run_experiment(
-    experiment: PairedExperiment, root: Path, executor: Executor, observe: Callable[[Sweep], None], **options: Any
-) -> Sweep:
-    """Train all runs that are missing; finished ones are skipped, interrupted ones continue."""
-    return run_sweep(experiment.plan, root, executor, observe, **options)
+    experiment: PairedExperiment,
+    root: Path,
+    executor: Executor,
+    observe: Callable[[Sweep], None],
+    rows: Path | None = None,
+    **options: Any,
+) -> Sweep | None:
+    """Train all runs that are missing; finished ones are skipped, interrupted ones continue.
+
+    ``rows``: a folder for the rows of every run, written as soon as it ends. What is there is not trained again, though
+    its run directory may be gone or on another machine. None: there was nothing to train.
+    """
+    if rows is None:
+        return run_sweep(experiment.plan, root, executor, observe, **options)
+    keeper = RowKeeper(rows)
+    missing = tuple(cell for cell in experiment.plan.cells if keeper.find(cell) is None)
+    if not missing:
+        return None
+
+    def watch(sweep: Sweep) -> None:
+        keeper.write(sweep)
+        observe(sweep)
+
+    sweep = run_sweep(replace(experiment.plan, cells=missing), root, executor, watch, **options)
+    keeper.write(sweep)
+    return sweep

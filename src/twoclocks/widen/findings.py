@@ -128,11 +128,13 @@ def arm_json(one: ArmResult) -> dict[str, Any]:
     }
 
 
-def read_findings(experiment: PairedExperiment, root: Path) -> Findings:
-    """Read the finished runs of an experiment, and estimate all effects."""
+def read_findings(experiment: PairedExperiment, root: Path, rows: Path | None = None) -> Findings:
+    """Read the finished runs of an experiment from their rows, or else their directories, and estimate all effects."""
     results: dict[str, list[RunResult]] = {}
+    manifests = []
     for arm, seed, _ in experiment.cells:
-        run = Run(experiment.path(root, arm, seed)).reading()
+        run = experiment.run(arm, seed, root, rows)
+        manifests.append(run.manifest)
         if run.status["status"] not in ("finished", "diverged"):
             raise UserError(f"{run.path}: the run of {arm.name}, seed {seed}, is not finished; give the command again")
         results.setdefault(arm.name, []).append(read_result(arm, seed, run))
@@ -152,23 +154,21 @@ def read_findings(experiment: PairedExperiment, root: Path) -> Findings:
         of_arm = {outcome: one[arm.name] for outcome, one in effects.items() if arm.name in one}
         found.append(ArmResult(arm, tuple(results[arm.name]), cost, of_arm))
     # Of the runs themselves: they may have been made elsewhere, and before.
-    first = Run(experiment.path(root, base, 0)).manifest
-    provenance = {key: first.get(key) for key in ("commit", "versions", "machine")}
+    provenance = {key: manifests[0].get(key) for key in ("commit", "versions", "machine")}
+    provenance["commits"] = sorted({str(one.get("commit")) for one in manifests})
     provenance |= {"settings": to_mapping(base.settings), "seeds": experiment.seeds}
     return Findings(tuple(found), experiment.refused, tuple(notes), base.settings.rule.has_rule, provenance)
 
 
 def read_result(arm: Arm, seed: int, run: Run) -> RunResult:
     clocks = run.clocks(changes=False, weights=arm.weights)
-    timings = run.timings()
-    training = timings["seconds"][-1] - timings["evaluation_seconds"].sum()
     return RunResult(
         arm=arm.name,
         seed=seed,
         status=run.status["status"],
         window_words=str(clocks),
         times=times_of(measured_clocks(run, arm)),
-        step_seconds=float(training / max(timings["step"][-1], 1)),
+        step_seconds=run.step_seconds,
         quality=best_in_window(run, clocks, arm),
     )
 

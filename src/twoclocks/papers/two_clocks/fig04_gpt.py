@@ -15,7 +15,6 @@ from twoclocks.dissection.views.positions import PositionsInfo
 from twoclocks.papers.drawing import GROUND, explain, name_panel, new_figure
 from twoclocks.papers.figure import FIGURES, PaperFigure
 from twoclocks.papers.records import Record, Records
-from twoclocks.papers.rows import StoredRun
 from twoclocks.papers.two_clocks.curves import (
     MODELS,
     PAPER_N,
@@ -34,6 +33,7 @@ from twoclocks.papers.two_clocks.runs import DIT, GPT
 from twoclocks.papers.views import view_of
 from twoclocks.report.drawings.parts import SMALL, SPLIT_STYLES, colour_bar, edges, heat
 from twoclocks.runs.columns import STEP, loss_column
+from twoclocks.runs.rows import StoredRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

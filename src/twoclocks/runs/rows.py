@@ -1,4 +1,4 @@
-"""Committed rows: one small JSON lines file per run, read back as a run.
+"""Rows that outlive the directory of a run: one small JSON lines file per run, read back as a run.
 
 The first line has settings, commit, machine, status and clocks; every other line is one column of the metrics over all
 evaluations (counts, as the run directory stores them). Without weights and samples, a run of 80 evaluations is 15 kB.
@@ -22,11 +22,10 @@ from twoclocks.core.errors import UserError
 from twoclocks.core.text import show
 from twoclocks.evaluation.quantization import Invalid
 from twoclocks.runs.columns import STEP
-from twoclocks.runs.load import Run, RunReading
+from twoclocks.runs.load import DONE, Run, RunReading
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.checksums import without_labels
 from twoclocks.store.files import read, write_atomic
-from twoclocks.sweeps.cells import DONE
 from twoclocks.training.loop import TrainingSettings
 
 FORMAT = 1
@@ -74,6 +73,7 @@ def write_rows(run: Run, folder: Path) -> Path:
         "label": cell_label(run.settings),
         **{key: manifest[key] for key in ("commit", "versions", "machine", "metrics")},
         **{key: status.get(key) for key in STATUS},
+        "step_seconds": run.step_seconds,
         "evaluations": len(rows),
         "clocks": run.clocks().as_json(),
         "derived": run.derived,
@@ -150,6 +150,13 @@ class StoredRun(RunReading):
     @property
     def unproven_end(self) -> str:
         return ""
+
+    @property
+    def step_seconds(self) -> float:
+        found = self.lines[0].get("step_seconds")
+        if found is None:
+            raise UserError(f"{self.path}: its rows do not say how long a step took; write them again from the run")
+        return float(found)
 
     @property
     def is_evaluated(self) -> bool:
