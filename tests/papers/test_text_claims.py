@@ -88,6 +88,15 @@ def test_an_n_that_never_copies_is_not_left_out_silently(tmp_path: Path, preset:
     assert refuted.verdict == "refuted"
 
 
+@pytest.mark.parametrize(("parted", "verdict"), [(1.0, "undecided"), (0.5, "refuted")])
+def test_losses_are_judged_where_copies_come_too_late(tmp_path: Path, parted: float, verdict: Verdict) -> None:
+    """P2's clock on text is the loss gap: runs that end before their copies decide on it, and never confirm both."""
+    short = {n: 640 * n // 64 for n in SIZES if n >= 256}  # half of the steps at which copies begin
+    found = LinearInTextsMasked().judge(made(tmp_path, MD4, 1.0, parted, last=short))
+    assert found.verdict == verdict and "copies begin at too few N for a law (there: 64, 128)" in found.measured
+    assert "15 runs, P 64–1,024" in found.measured  # the law of losses has all sizes
+
+
 def test_one_seed_that_never_copies_is_enough(tmp_path: Path) -> None:
     runs = made(tmp_path, GPT, 1.0, 1.0)
     short = made(tmp_path / "short", GPT, 1.0, 1.0, sizes=(1024,), last={1024: 4096})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docparts.formatting import as_table, read_result, source_of
+from docparts.formatting import ROOT, as_table, read_result, source_of
 from docparts.registries import first_sentence
 from twoclocks.core.config import describe
+from twoclocks.runs.columns import Weights
+from twoclocks.runs.rows import read_rows
 from twoclocks.widen import INTERVENTIONS
 
 
@@ -61,6 +63,19 @@ def demo_table() -> str:
     return f"{note}{refused}\n\n{as_table(rows)}\n\n{source_of('widen_demo_gpt.json', found)}"
 
 
+def rows_table() -> str:
+    """The runs of experiments that are not complete yet: both clocks, run by run."""
+    runs = sorted(read_rows(ROOT / "results" / "widen"), key=lambda one: (one.settings.name, one.settings.training.seed))
+    rows = []
+    for run in runs:
+        weights: Weights = "averaged" if run.has_averages else "raw"
+        clocks = run.clocks(changes=False, weights=weights)
+        name, seed = run.settings.name, run.settings.training.seed
+        rows.append({"run": f"`{name}`", "seed": str(seed), "τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory)})
+    commits = ", ".join(sorted({run.manifest["commit"][:9] for run in runs}))
+    return f"{as_table(rows)}\n\nCommit {commits}, {runs[0].manifest['machine']['name']}; rows in results/widen."
+
+
 OUTCOMES = {"memory": "τ_mem", "learned": "τ_rule", "window": "window"}
 
 
@@ -78,4 +93,5 @@ PARTS: dict[str, Callable[[], str]] = {
     "interventions": interventions_table,
     "widen errors": errors_table,
     "widen demo": demo_table,
+    "widen rows": rows_table,
 }
