@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from twoclocks.analysis.gains import read_gains
 from twoclocks.cli import main
@@ -29,6 +31,7 @@ from twoclocks.widen.experiment import BASE, PairedExperiment, run_experiment
 from twoclocks.widen.findings import RunResult, estimate, times_of
 from twoclocks.widen.words import interval_words, sentences
 
+ROOT = Path(__file__).parents[2]
 ALL = choose_interventions(None, {})
 BASES = {
     "demo": {"rule": {"name": "parity", "length": 24, "group": 3}},
@@ -272,3 +275,17 @@ def test_findings_name_all_commits_of_their_runs(tmp_path: Path) -> None:
     header, *rest = one.read_text().splitlines()
     one.write_text("\n".join([json.dumps({**json.loads(header), "commit": "another"}), *rest]) + "\n")
     assert "another" in read_findings(experiment, tmp_path / "runs", tmp_path / "rows").as_json()["commits"]
+
+
+def test_committed_rows_are_runs_of_the_documented_experiment() -> None:
+    """The command in docs/widen.md goes on from them: another default would train all of them again."""
+    text = (ROOT / "docs" / "widen.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"`(twoclocks widen p1-gpt-mini [^`]*)`", text)
+    _, _, preset, *options = command.split()
+    change = dict(zip(options[::2], options[1::2], strict=True))
+    rows = ROOT / change.pop("--rows")
+    base = load_settings(preset, {key.removeprefix("--"): yaml.safe_load(value) for key, value in change.items()})
+    experiment, keeper = plan_experiment(base, ALL), RowKeeper(rows)
+    found = [stored for _, _, cell in experiment.cells if (stored := keeper.find(cell)) is not None]
+    assert {one.path for one in found} == set(rows.iterdir()) and len(found) >= 14
+    assert all(one.step_seconds > 0 and len(one.manifest["commit"]) == 40 for one in found)

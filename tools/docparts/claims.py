@@ -14,8 +14,8 @@ from twoclocks.papers.grids import grids
 from twoclocks.papers.ledger import ClaimRow, claim_rows, claims_table, criteria_table, verdict_counts
 from twoclocks.papers.records import Records
 from twoclocks.papers.reproduction import by_identity, is_covered
-from twoclocks.runs.rows import read_rows
 from twoclocks.papers.scales import GPU, SCALES
+from twoclocks.runs.rows import read_rows
 
 assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers runs, claims and figures
 

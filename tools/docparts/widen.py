@@ -65,7 +65,8 @@ def demo_table() -> str:
 
 def rows_table() -> str:
     """The runs of experiments that are not complete yet: both clocks, run by run."""
-    runs = sorted(read_rows(ROOT / "results" / "widen"), key=lambda one: (one.settings.name, one.settings.training.seed))
+    stored = read_rows(ROOT / "results" / "widen")
+    runs = sorted(stored, key=lambda one: (one.settings.name, one.settings.training.seed))
     rows = []
     for run in runs:
         weights: Weights = "averaged" if run.has_averages else "raw"
