@@ -21,7 +21,7 @@ from twoclocks.clocks.window import NO_RULE, Clocks
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
 from twoclocks.runs import load_settings
-from twoclocks.runs.rows import file_name
+from twoclocks.runs.rows import StoredRun, file_name
 from twoclocks.runs.settings import RunSettings
 from twoclocks.store.files import write_json
 from twoclocks.sweeps import executor_of
@@ -277,15 +277,31 @@ def test_findings_name_all_commits_of_their_runs(tmp_path: Path) -> None:
     assert "another" in read_findings(experiment, tmp_path / "runs", tmp_path / "rows").as_json()["commits"]
 
 
-def test_committed_rows_are_runs_of_the_documented_experiment() -> None:
-    """The command in docs/widen.md goes on from them: another default would train all of them again."""
+def test_committed_rows_are_runs_of_the_documented_experiments() -> None:
+    """The commands in docs/widen.md go on from them: another default would train all of them again."""
     text = (ROOT / "docs" / "widen.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"`(twoclocks widen p1-gpt-mini [^`]*)`", text)
-    _, _, preset, *options = command.split()
-    change = dict(zip(options[::2], options[1::2], strict=True))
-    rows = ROOT / change.pop("--rows")
-    base = load_settings(preset, {key.removeprefix("--"): yaml.safe_load(value) for key, value in change.items()})
-    experiment, keeper = plan_experiment(base, ALL), RowKeeper(rows)
-    found = [stored for _, _, cell in experiment.cells if (stored := keeper.find(cell)) is not None]
-    assert {one.path for one in found} == set(rows.iterdir()) and len(found) >= 14
-    assert all(one.step_seconds > 0 and len(one.manifest["commit"]) == 40 for one in found)
+    found = {
+        name: rows_of(words) for words, name in re.findall(r"`twoclocks widen ((p\d-\S+)\s[^`]*--rows[^`]*)`", text)
+    }
+    assert set(found) == {"p1-gpt-mini", "p2-digits"} and len(found["p1-gpt-mini"]) == 42
+    stored = [one for runs in found.values() for one in runs]
+    assert {one.path for one in stored} == set((ROOT / "results" / "widen").iterdir())
+    assert all(one.step_seconds > 0 and len(one.manifest["commit"]) == 40 for one in stored)
+
+
+def rows_of(words: str) -> list[StoredRun]:
+    """The committed rows that a command of the docs would not train again: its preset is the first word."""
+    preset, *options = words.split()
+    chosen: list[str] | None = None
+    if "--with" in options:
+        place = options.index("--with")
+        options, chosen = options[:place], options[place + 1 :]
+    change = {key.removeprefix("--"): value for key, value in zip(options[::2], options[1::2], strict=True)}
+    rows = RowKeeper(ROOT / change.pop("rows"))
+    settings: dict[str, dict[str, Any]] = {}
+    for key in [key for key in change if key.split(".")[0] in INTERVENTIONS.names()]:
+        name, field = key.split(".")
+        settings.setdefault(name, {})[field] = yaml.safe_load(change.pop(key))
+    base = load_settings(preset, {key: yaml.safe_load(value) for key, value in change.items()})
+    experiment = plan_experiment(base, choose_interventions(chosen, settings))
+    return [stored for _, _, cell in experiment.cells if (stored := rows.find(cell)) is not None]
