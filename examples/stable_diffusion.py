@@ -67,15 +67,22 @@ def arguments() -> argparse.Namespace:
         asked.model, asked.images = write_inputs(asked.out)
     if asked.model is None or asked.images is None:
         parser.error("--model, --images: give both folders, or --smoke for an example")
+    if not (asked.model / "model_index.json").is_file():
+        sys.exit(f"--model: {asked.model} has no model_index.json; give a folder that save_pretrained wrote")
     return asked
 
 
 def read_images(folder: Path, size: int) -> tuple[np.ndarray, list[str]]:
     """Images (n, 3, size, size) of integers from 0 to 255, and their captions."""
-    entries = [json.loads(line) for line in (folder / "metadata.jsonl").read_text(encoding="utf-8").splitlines()]
+    file = folder / "metadata.jsonl"
+    try:
+        entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        captions = [str(one["text"]) for one in entries]
+    except (ValueError, KeyError, TypeError):
+        sys.exit(f'{file}: give one line per image: {{"file_name": "1.png", "text": "a caption"}}')
     images = (Image.open(folder / one["file_name"]).convert("RGB") for one in entries)
     pixels = [np.asarray(ImageOps.fit(image, (size, size))).transpose(2, 0, 1) for image in images]
-    return np.stack(pixels), [one["text"] for one in entries]
+    return np.stack(pixels), captions
 
 
 @torch.no_grad()
@@ -203,5 +210,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except tc.UserError as error:
+    except (tc.UserError, OSError) as error:  # a wrong value, or a file that is not there
         sys.exit(str(error))

@@ -78,7 +78,7 @@ def _add_text_options(group: argparse._ArgumentGroup) -> None:
 def data_command(arguments: argparse.Namespace) -> None:
     """Pack, fetch or show images or text, and print what the file holds."""
     from twoclocks.core.packed_file import stored_format
-    from twoclocks.core.packed_images import read_packed
+    from twoclocks.core.packed_images import IMAGES, read_packed
     from twoclocks.core.packed_text import TEXT, read_packed_text
 
     named = (*_IMAGE_OPTIONS, *_TEXT_OPTIONS, *_SHARED_OPTIONS)
@@ -87,7 +87,10 @@ def data_command(arguments: argparse.Namespace) -> None:
     _check_action(arguments, options)
     if arguments.action == "show":
         out = Path(arguments.target)
-        _print_packed(out, read_packed_text(out) if stored_format(out) == TEXT.format else read_packed(out), arguments)
+        readers = {TEXT.format: read_packed_text, IMAGES.format: read_packed}
+        if out.is_file() and stored_format(out) not in readers:
+            raise UserError(f"{out}: is no file of packed images or text; pack them with twoclocks data pack")
+        _print_packed(out, readers.get(stored_format(out), read_packed)(out), arguments)
         return
     is_text = _is_text(arguments, options)
     for name in options:

@@ -155,3 +155,16 @@ def test_what_cannot_be_used_ends_the_example_with_one_line(
     with pytest.raises(SystemExit) as caught:
         run(tmp_path / "out", *more)
     assert str(caught.value).startswith(line)
+
+
+def test_wrong_inputs_end_in_one_line(run: Run, inputs: Path, tmp_path: Path) -> None:
+    lines = '{"file_name": "0.png"}\n'
+    for folder, written, named in (("empty", None, "metadata.jsonl"), ("uncaptioned", lines, '"text": "a caption"')):
+        (tmp_path / folder).mkdir()
+        if written is not None:
+            (tmp_path / folder / "metadata.jsonl").write_text(written)
+        with pytest.raises(SystemExit) as ended:
+            run(tmp_path / "out", "--images", str(tmp_path / folder))
+        assert named in str(ended.value) and "\n" not in str(ended.value)
+    with pytest.raises(SystemExit, match="nowhere"):
+        run(tmp_path / "out", "--model", str(tmp_path / "nowhere"))

@@ -120,3 +120,11 @@ def test_wrong_texts_are_named(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     with pytest.raises(SettingError, match="is one document"):
         Text(length=8, file=packed_file(tmp_path / "one", VERSES[:1]))
+
+
+def test_the_share_is_named_where_the_share_is_wrong(tmp_path: Path) -> None:
+    """Of 329 chapters, 0.999 leave none to train on; a shorter length would not help."""
+    with pytest.raises(SettingError, match=r"^held_out: 0\.999 .* nearer to 0\.5"):
+        Text(length=64, held_out=0.999)
+    with pytest.raises(SettingError, match=r"^length: .* smaller length"):
+        Text(length=4096, held_out=0.999, file=packed_file(tmp_path, ["a short one", "another one", "a third one"]))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BUILT_IN = "kjv"  # chapters of the King James Bible, in the 27 characters of text8
+FEWEST_PIECES = 3  # two to train on and one to hold out
 CHUNK = 1 << 15  # pieces that are read at once: a corpus may be larger than the memory
 OPEN = OpenFiles(read_packed_text)
 Digests = npt.NDArray[np.uint64]  # (n, 2)
@@ -67,9 +68,11 @@ class Text(Rule):
             longest = int(np.diff(packed.starts).max())
             fix = (
                 f"{len(pieces.train):,} and {len(pieces.held_out):,} pieces remain to train on and to hold out; the "
-                f"longest of {len(packed):,} documents has {longest:,} tokens. Use a smaller length or another text"
+                f"longest of {len(packed):,} documents has {longest:,} tokens. "
             )
-            raise SettingError("length", self.length, fix)
+            if len(pieces.train) + len(pieces.held_out) >= FEWEST_PIECES:
+                raise SettingError("held_out", self.held_out, fix + "Use a share nearer to 0.5")
+            raise SettingError("length", self.length, fix + "Use a smaller length or another text")
 
     @property
     def packed(self) -> PackedText:

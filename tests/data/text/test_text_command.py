@@ -98,7 +98,15 @@ BAD = {  # what is wrong: (words, what the line must contain)
     "block of words": (["fetch", "words", "--block", "9"], ["block: belongs to text8"]),
     "documents of words": (["fetch", "words", "--documents", "line"], ["documents: words has its own"]),
     "unknown unit": (["pack", "t.txt", "--out", "x", "--tokens", "bytes", "--documents", "page"], ["'page'", "line"]),
-    "wrong block": (["pack", "t.txt", "--out", "x", "--tokens", "bytes", "--block", "0"], ["block: 0"]),
+    "block of lines": (
+        ["pack", "t.txt", "--out", "x", "--tokens", "bytes", "--documents", "line", "--block", "9"],
+        ["block: 9", "documents are line", "--documents block"],
+    ),
+    "foreign file": (["show", "t.txt"], ["t.txt: is no file of packed images or text"]),
+    "wrong block": (
+        ["pack", "t.txt", "--out", "x", "--tokens", "bytes", "--documents", "block", "--block", "0"],
+        ["block: 0", "1073741824"],
+    ),
     "no tokenizer": (["pack", "t.txt", "--out", "x", "--tokens", "letterz"], ["'letterz'", "letters, characters"]),
     "tokens are a text": (["pack", "t.txt", "--out", "x", "--tokens", "t.txt"], ["t.txt: the tokenizer cannot"]),
     "tokens are a folder": (["pack", "t.txt", "--out", "x", "--tokens", "texts"], ["'texts'", "regular file"]),

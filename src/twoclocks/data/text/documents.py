@@ -21,7 +21,7 @@ def cut(parts: Iterable[str], options: TextOptions) -> Cut:
     if options.documents == "paragraph":
         return _without_outer_space(_paragraphs(parts))
     if options.documents == "block":
-        return _blocks(parts, options.block)
+        return _blocks(parts, options.block_length)
     return _whole(parts)
 
 

@@ -65,22 +65,19 @@ class EarlyAndFinalSamples(PaperFigure[SamplesInfo]):
         )
 
 
-@FIGURES.register("p2-texts")
 class EarlyAndFinalTexts(PaperFigure[SamplesInfo]):
     """One column per step: texts, and below each its nearest training text."""
 
-    id: ClassVar[str] = "p2-texts"
-    title: ClassVar[str] = "Texts of an early stop and of the last step"
     shows: ClassVar[str] = (
         "texts generated before τ_mem and at the end of training, beside their nearest training texts, with what both "
         "have in common marked"
     )
-    claims: ClassVar[tuple[str, ...]] = ("B7",)
     grids: ClassVar[tuple[str, ...]] = ("text-examples",)
-    networks: ClassVar[dict[str, str]] = {MD4: "Masked diffusion (MD4)", GPT: "A causal GPT"}
+    preset: ClassVar[str]
+    network: ClassVar[str]
 
     def data(self, records: Records) -> SamplesInfo:
-        return first_examples(records, [*self.networks])
+        return first_examples(records, [self.preset])
 
     def draw(self, info: SamplesInfo) -> Figure:
         figure: Figure = draw_texts(info.examples)
@@ -88,7 +85,29 @@ class EarlyAndFinalTexts(PaperFigure[SamplesInfo]):
 
     def caption(self, info: SamplesInfo) -> str:
         return (
-            f"{self.networks[info.preset]} on {info.n:,} strings of the King James Bible, texts from the same noises "
-            "and below each, in orange, its nearest training text; their longest common run stands between [[ and ]]. "
+            f"{self.network} on {info.n:,} strings of the King James Bible, texts from the same noises and below each, "
+            "in orange, its nearest training text; their longest common run stands between [[ and ]]. "
             f"{' '.join(info.examples.sentences())}"
         )
+
+
+@FIGURES.register("p2-texts")
+class TextsOfMaskedDiffusion(EarlyAndFinalTexts):
+    """Masked diffusion, P2's model of text."""
+
+    id: ClassVar[str] = "p2-texts"
+    title: ClassVar[str] = "Texts of an early stop and of the last step, masked diffusion"
+    claims: ClassVar[tuple[str, ...]] = ("B7",)
+    preset: ClassVar[str] = MD4
+    network: ClassVar[str] = "Masked diffusion (MD4)"
+
+
+@FIGURES.register("p2-texts-gpt")
+class TextsOfGpt(EarlyAndFinalTexts):
+    """Next-token prediction on the same strings, which P2 does not have."""
+
+    id: ClassVar[str] = "p2-texts-gpt"
+    title: ClassVar[str] = "Texts of an early stop and of the last step, next-token prediction"
+    claims: ClassVar[tuple[str, ...]] = ("B7",)
+    preset: ClassVar[str] = GPT
+    network: ClassVar[str] = "A causal GPT"
