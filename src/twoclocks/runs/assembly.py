@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
@@ -40,7 +40,7 @@ from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Replayed
-from twoclocks.training.loop import LoopState, check_finite, make_step, train
+from twoclocks.training.loop import LoopState, check_finite, make_step, updates
 from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
 from twoclocks.training.step import Step, finish_gradients
 from twoclocks.training.thread_pool import ThreadPool, pool_size
@@ -145,25 +145,25 @@ class Experiment:
         on_check: Callable[[int, float], None] = lambda step, loss: None,
         on_step: Callable[[int], None] = lambda step: None,
     ) -> None:
-        train(
-            self.network,
-            self.optimizer,
-            self.objective,
-            self.shown(),
-            self.settings.training,
-            self.settings.schedule,
-            on_evaluation,
-            on_check,
-            on_step,
-            self.loop,
-            self.pool,
-            self.average,
-        )
+        """Train to the last step."""
+        step = self.make_step()
+        for number in self.updates(on_evaluation, on_check, on_step):
+            step(number)
 
-    def make_step(self) -> Step:
+    def updates(
+        self,
+        on_evaluation: Callable[[int, float], None],
+        on_check: Callable[[int, float], None] = lambda step, loss: None,
+        on_step: Callable[[int], None] = lambda step: None,
+    ) -> Iterator[int]:
+        """The number of every update that is left, which the caller makes: ``make_step()(number)``."""
+        training, schedule = self.settings.training, self.settings.schedule
+        return updates(self.network, training, schedule, self.loop, on_evaluation, on_check, on_step)
+
+    def make_step(self, captures: bool = True) -> Step:
         """The steps of this run, as training takes them."""
         parts = self.network, self.optimizer, self.objective, self.shown(), self.settings.training, self.loop, self.pool
-        return make_step(*parts, self.average)
+        return make_step(*parts, self.average, captures)
 
     def sample(self, network: Network | None = None) -> Tensor:
         """Encoded samples from the noise of this run, which is the same at every evaluation and for every network."""

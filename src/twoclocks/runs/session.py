@@ -7,7 +7,8 @@ import os
 import socket
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,8 +198,26 @@ class Session:
             self.store()
 
     def train(self) -> None:
+        """Train to the last step, or to where the monitor says stop."""
+        with self.recorded():
+            step = self.experiment.make_step()
+            for number in self.updates():
+                step(number)
+
+    def updates(self) -> Iterator[int]:
+        """The number of every update that is left, which the caller makes inside of ``recorded``."""
+        self.check_policy()
+        yield from self.experiment.updates(self.on_evaluation, self.on_check, self.on_step)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Store the end of the training that happens inside: at the last step, early, or by an error, which is raised."""
         try:
-            reason = self.train_to_end()
+            reason: dict[str, Any] = {}
+            try:
+                yield
+            except EarlyStop as enough:
+                reason = {"reason": str(enough), "stopped_at": self.step}
             self.store_end()
             self.directory.finish(**reason, **self.so_far())
         except BaseException as error:
@@ -206,15 +225,6 @@ class Session:
             if final is error:
                 raise
             raise final from error
-
-    def train_to_end(self) -> dict[str, Any]:
-        """Train to the last step, or to where the monitor says stop; then return its reason and the step."""
-        try:
-            self.check_policy()
-            self.experiment.train(self.on_evaluation, self.on_check, self.on_step)
-        except EarlyStop as enough:
-            return {"reason": str(enough), "stopped_at": self.step}
-        return {}
 
     def check_policy(self) -> None:
         """End training where the monitor says so (``clocks.stop``)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -147,8 +147,13 @@ def make_step(
     state: LoopState,
     pool: ThreadPool | None = None,
     average: Average | None = None,
+    captures: bool = True,
 ) -> Step:
-    """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by a pool's threads."""
+    """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by a pool's threads.
+
+    ``captures``: false where the step is to be a part of a larger graph (``training/joint.py``).
+    """
+    network.train()  # before replicas or a CUDA graph of it are made, which keep this mode
     order = make_order(len(shown.rows), settings, state.generator)
     rate = LearningRate(optimizer, settings.warm_up, settings.decay_steps)
     loss, curricula = training_loss(objective, settings, shown.rows.device)
@@ -163,7 +168,7 @@ def make_step(
 
     begins = [order.begin, rate.begin, shown.begin, begin_networks, *curricula]
     update: Update = step
-    if settings.captures:
+    if settings.captures and captures:
         for begin in begins:  # a graph reads where this is written
             begin(1)
         update = captured(step)
@@ -205,17 +210,30 @@ def train(
     pool: ThreadPool | None = None,
     average: Average | None = None,
 ) -> None:
-    """Train from where ``state`` stands to ``settings.steps``; "step s" means after s updates.
+    """Train from where ``state`` stands to ``settings.steps``, as ``updates`` says."""
+    state = state if state is not None else LoopState(shown.rows.device)
+    step = make_step(network, optimizer, objective, shown, settings, state, pool, average)
+    for number in updates(network, settings, schedule, state, on_evaluation, on_check, on_step):
+        step(number)
 
-    ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
+
+def updates(
+    network: Network,
+    settings: TrainingSettings,
+    schedule: tuple[int, ...],
+    state: LoopState,
+    on_evaluation: Callable[[int, float], None],
+    on_check: Callable[[int, float], None] = lambda step, loss: None,
+    on_step: Callable[[int], None] = lambda step: None,
+) -> Iterator[int]:
+    """The numbers of the updates from where ``state`` stands to ``settings.steps``; the caller makes each of them.
+
+    "Step s" means after s updates. ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
     Losses are summed on the device and checked every CHECK_EVERY steps and before each call, so the host need not
     wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` follows every check.
     ``on_step`` is called when a step is done with all that belongs to it: the place to store or to stop.
     """
-    state = state if state is not None else LoopState(shown.rows.device)
     due = set(schedule)
-    network.train()  # before replicas or a CUDA graph of it are made, which keep this mode
-    step = make_step(network, optimizer, objective, shown, settings, state, pool, average)
 
     def evaluate() -> None:
         if state.step in due and state.step > state.evaluated:
@@ -229,7 +247,7 @@ def train(
         if state.evaluated == state.step:
             state.since = state.step
             state.loss_sum.zero_()
-        step(state.step + 1)
+        yield state.step + 1
         state.step += 1
         if state.step in due or state.step % CHECK_EVERY == 0 or state.step == settings.steps:
             check_finite(network, state)

@@ -113,10 +113,14 @@ class Step:
     seed: int
 
     def __call__(self, number: int) -> None:
+        self.begin(number)
+        self.update()
+
+    def begin(self, number: int) -> None:
+        """Seed the random numbers of this step, and prepare what is prepared outside of a CUDA graph."""
         self.generator.manual_seed(derive(self.seed, "training step", number))
         for begin in self.begins:
             begin(number)
-        self.update()
 
 
 def trimmed_mean(losses: Tensor, trim: float) -> Tensor:
