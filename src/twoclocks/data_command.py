@@ -87,7 +87,10 @@ def data_command(arguments: argparse.Namespace) -> None:
     _check_action(arguments, options)
     if arguments.action == "show":
         out = Path(arguments.target)
-        readers = {TEXT.format: read_packed_text, IMAGES.format: read_packed}
+        readers: dict[str, Callable[[Path], PackedImages | PackedText]] = {
+            TEXT.format: read_packed_text,
+            IMAGES.format: read_packed,
+        }
         if out.is_file() and stored_format(out) not in readers:
             raise UserError(f"{out}: is no file of packed images or text; pack them with twoclocks data pack")
         _print_packed(out, readers.get(stored_format(out), read_packed)(out), arguments)

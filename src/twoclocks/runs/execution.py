@@ -50,24 +50,47 @@ def run(
         log.info(f"{directory.path}: is finished; nothing to do")
         return load_run(directory.path)
     with StopRequest() as stop, named_memory_errors(), threads_restored():
-        with stop.at_once():  # nothing is written yet
-            check_device(settings.training.device)
-            check_memory(settings)
-            experiment = Experiment(settings)
-            experiment.dry_run()
-        check_space(settings, directory.path)
+        experiment = build_experiment(settings, stop)
         if source is not None and not directory.begun:
+            check_space(settings, directory.path)
             copy_run(source, directory.path, experiment.manifest(), settings.training.steps)
-        files.make_folder(directory.path)
-        with WriterLock(directory.path) as lock:
-            choose(settings, directory.path, fork=False)  # again: another process may have begun a run here meanwhile
-            directory = RunDirectory(directory.path, guard=lock.check)
-            if not directory.begun:
-                directory.begin(experiment.manifest())
-            if not directory.finished:
-                Session(experiment, directory, lock, stop, observe, checkpoint_seconds).train()
+        with open_session(experiment, directory.path, stop, observe, checkpoint_seconds) as session:
+            if session is not None:
+                session.train()
         stop.check()  # a signal that came too late for this run still stops what would come next
     return load_run(directory.path)
+
+
+def build_experiment(settings: RunSettings, stop: StopRequest) -> Experiment:
+    """The parts of a run, after a check that they fit into memory; nothing is written."""
+    with stop.at_once():
+        check_device(settings.training.device)
+        check_memory(settings)
+        experiment = Experiment(settings)
+        experiment.dry_run()
+    return experiment
+
+
+@contextmanager
+def open_session(
+    experiment: Experiment,
+    path: Path,
+    stop: StopRequest,
+    observe: Observer,
+    checkpoint_seconds: float,
+    together: int = 1,
+) -> Iterator[Session | None]:
+    """The session of a run in its directory, which this process has locked meanwhile; None: the run is finished."""
+    settings = experiment.settings
+    check_space(settings, path)
+    files.make_folder(path)
+    with WriterLock(path) as lock:
+        choose(settings, path, fork=False)  # another process may have begun a run here meanwhile
+        directory = RunDirectory(path, guard=lock.check)
+        if not directory.begun:
+            directory.begin(experiment.manifest())
+        done = directory.finished
+        yield None if done else Session(experiment, directory, lock, stop, observe, checkpoint_seconds, together)
 
 
 def choose(settings: RunSettings, out: Path, fork: bool) -> tuple[RunDirectory, RunDirectory | None]:

@@ -104,7 +104,9 @@ class Session:
         stop: StopRequest,
         observe: Observer,
         checkpoint_seconds: float,
+        together: int = 1,
     ) -> None:
+        self.together = together  # runs that this process trains at the same time
         self.experiment, self.directory, self.lock, self.stop = experiment, directory, lock, stop
         self.observe, self.checkpoint_seconds = observe, checkpoint_seconds
         self.latest: dict[str, float] | None = None
@@ -138,6 +140,7 @@ class Session:
         self.next_store = time.monotonic() + self.checkpoint_seconds
         self.stored_link = None if found is None else found.link
         here = {"process": os.getpid(), "host": socket.gethostname(), **self.experiment.environment()}
+        here |= {"together": self.together} if self.together > 1 else {}  # its seconds are also those of the others
         self.attempts = [*self.attempts, {"from_step": self.step, "began": now(), **here}]
         self.directory.set_status("running", manifest=files.digest(self.directory.manifest_bytes()), **self.so_far())
         if found is None:
@@ -211,7 +214,7 @@ class Session:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Store the end of the training that happens inside: at the last step, early, or by an error, which is raised."""
+        """Store how the training inside ends: at the last step, early, or by an error, which is raised."""
         try:
             reason: dict[str, Any] = {}
             try:

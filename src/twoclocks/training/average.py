@@ -21,8 +21,13 @@ class Average:
     def __init__(self, raw: Network, network: Network, decay: float) -> None:
         self.raw, self.network, self.decay = raw, network.eval().requires_grad_(False), decay
         self.updates = torch.zeros((), dtype=torch.int64, device=next(raw.parameters()).device)
-        self.weights, self.sources = weights_of(network), weights_of(raw)
+        self.weights = weights_of(network)
         self.start()
+
+    @property
+    def sources(self) -> list[Tensor]:
+        """The raw weights, where they lie now."""
+        return weights_of(self.raw)
 
     def memory(self) -> list[Tensor]:
         """All that ``update`` changes."""
@@ -42,10 +47,11 @@ class Average:
         # steps so far. With the full decay, or with a correction of its bias alone, they would be means over all steps
         # since the first, and the clocks of averaged weights would be late for that reason.
         weight = (9 / (10 + self.updates)).clamp_(min=1 - self.decay)
+        sources = self.sources
         if len(self.weights) == 1:
-            self.weights[0].lerp_(self.sources[0], weight)
+            self.weights[0].lerp_(sources[0], weight)
             return
-        change = torch._foreach_sub(self.sources, self.weights)
+        change = torch._foreach_sub(sources, self.weights)
         torch._foreach_mul_(change, weight)
         torch._foreach_add_(self.weights, change)
 

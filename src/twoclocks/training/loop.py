@@ -228,10 +228,11 @@ def updates(
 ) -> Iterator[int]:
     """The numbers of the updates from where ``state`` stands to ``settings.steps``; the caller makes each of them.
 
-    "Step s" means after s updates. ``on_evaluation(step, loss)`` is called at every scheduled step with the mean training loss since the last call.
-    Losses are summed on the device and checked every CHECK_EVERY steps and before each call, so the host need not
-    wait at every step; what is not finite raises before it is evaluated or stored. ``on_check`` follows every check.
-    ``on_step`` is called when a step is done with all that belongs to it: the place to store or to stop.
+    "Step s" means after s updates. ``on_evaluation(step, loss)`` is called at every scheduled step with the mean
+    training loss since the last call. Losses are summed on the device and checked every CHECK_EVERY steps and before
+    each call, so the host need not wait at every step; what is not finite raises before it is evaluated or stored.
+    ``on_check`` follows every check. ``on_step`` is called when a step is done with all that belongs to it: the place
+    to store or to stop.
     """
     due = set(schedule)
 

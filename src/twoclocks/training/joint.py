@@ -1,0 +1,146 @@
+"""Updates of several runs made together: one after another, or on the GPU as one batched computation.
+
+Runs that differ in seeds, data or rates alone compute the same operations on different numbers. A small network cannot
+fill a GPU with them: most of a step is the start of kernels. So the weights of all runs are stacked along a new first
+axis, and each operation works on all of them at once (``torch.vmap``). Everything else stays the run's own: stream of
+random numbers, batch, optimizer, average, sum of losses. Its parameters are views into the stack, so whoever evaluates
+or stores the run need not know.
+
+On the CPU each run makes its own step, which is the same to the bit as without the others.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from twoclocks.models.base import Network
+from twoclocks.training.capture import Captured
+from twoclocks.training.step import WARM_UP, PlainStep, Step, trimmed_mean, undone
+
+Due = Mapping[int, int]  # which runs make an update, by their place, and the number of the update
+Tensors = dict[str, Tensor]
+
+
+class InTurn:
+    """Each run's own step, one after another."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+
+    def __call__(self, due: Due) -> None:
+        for place, number in due.items():
+            self.steps[place](number)
+
+
+class Stack:
+    """The weights and buffers of networks of one architecture as tensors (runs, …), of which theirs become views.
+
+    To be made before anything else refers to the memory of the networks' weights, such as a CUDA graph.
+    """
+
+    def __init__(self, networks: Sequence[Network]) -> None:
+        self.networks = networks
+        self.weights = stacked([dict(network.named_parameters()) for network in networks])
+        self.buffers = stacked([dict(network.named_buffers()) for network in networks])
+        for name, weight in self.weights.items():
+            weight.requires_grad_(networks[0].get_parameter(name).requires_grad)
+
+    @cached_property
+    def template(self) -> Network:
+        """The architecture without weights; made at the first update, when the networks know that they train."""
+        return copy.deepcopy(self.networks[0]).to("meta")
+
+    def call(self, weights: Tensors, buffers: Tensors) -> Callable[..., Tensor]:
+        """The network with the weights and buffers of one run."""
+
+        def network(*inputs: Any, **named: Any) -> Tensor:
+            out: Tensor = functional_call(self.template, (weights, buffers), inputs, named)
+            return out
+
+        return network
+
+    def take_gradients(self) -> None:
+        """Give each network its part of the gradients; what has none keeps none."""
+        for place, network in enumerate(self.networks):
+            for name, parameter in network.named_parameters():
+                whole = self.weights[name].grad
+                parameter.grad = None if whole is None else whole[place]
+
+
+def stacked(named: Sequence[Mapping[str, Tensor]]) -> Tensors:
+    """Tensors of each name stacked along a new first axis; each of them becomes a view of its part."""
+    found = {name: torch.stack([one[name].detach() for one in named]) for name in named[0]}
+    for name, whole in found.items():
+        for part, one in zip(whole, named, strict=True):
+            one[name].data = part
+    return found
+
+
+class Batched:
+    """One update of all runs, in which every operation on weights works on all of them at once.
+
+    All runs must have made the same number of updates, and must differ in seeds, data and rates alone.
+    """
+
+    def __init__(self, steps: Sequence[Step], stack: Stack) -> None:
+        self.steps, self.stack = steps, stack
+        self.plain = [plain_part(step) for step in steps]
+        self.update: Callable[[], None] | None = None
+
+    def __call__(self, due: Due) -> None:
+        for place, number in due.items():
+            self.steps[place].begin(number)
+        if self.update is None:
+            on_gpu = self.plain[0].loss_sum.is_cuda
+            self.update = self.captured() if on_gpu else self.all_updates
+            for place, number in due.items():  # the capture drew random numbers
+                self.steps[place].begin(number)
+        self.update()
+
+    def captured(self) -> Callable[[], None]:
+        """The update as one CUDA graph; weights, moments and sums of losses are left as they are."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side), ExitStack() as stack:
+            for one in self.plain:
+                stack.enter_context(undone(one))
+            for _ in range(WARM_UP):
+                self.all_updates()
+        torch.cuda.current_stream().wait_stream(side)
+        return Captured(self.all_updates, [one.generator for one in self.plain])
+
+    def all_updates(self) -> None:
+        """Draw for each run from its own stream, take all gradients at once, update each run."""
+        clean = [one.shown.batch(one.order.rows(), one.generator) for one in self.plain]
+        drawn = [one.objective.draw(rows, one.generator) for one, rows in zip(self.plain, clean, strict=True)]
+        for weight in self.stack.weights.values():
+            weight.grad = None
+        # The one form of attention whose operations all work on a further axis of their inputs.
+        with sdpa_kernel(SDPBackend.MATH):
+            given = [torch.stack(list(same)) for same in (clean, *zip(*drawn, strict=True))]
+            losses = torch.vmap(self.loss)(self.stack.weights, self.stack.buffers, *given)  # (runs,)
+            losses.sum().backward()
+        self.stack.take_gradients()
+        for one, loss in zip(self.plain, losses.detach(), strict=True):
+            one.update()
+            one.loss_sum += loss
+
+    def loss(self, weights: Tensors, buffers: Tensors, clean: Tensor, *drawn: Tensor) -> Tensor:
+        """The loss that one run's step minimises."""
+        first = self.plain[0]  # all have the same objective
+        return trimmed_mean(first.objective.loss_given(self.stack.call(weights, buffers), clean, *drawn), first.trim)
+
+
+def plain_part(step: Step) -> PlainStep:
+    """The update of a step that was made without a CUDA graph and without threads."""
+    assert type(step.update) is PlainStep, "make the step with captures=False, in one thread"
+    return step.update

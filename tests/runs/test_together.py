@@ -1,0 +1,214 @@
+"""Runs that are trained together: each is the run that it would be alone, and none can harm another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_runs import SMALL_MODEL, TINY
+
+from twoclocks.core.errors import UserError
+from twoclocks.runs import Run, load_run, load_settings, run
+from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.session import Session
+from twoclocks.runs.settings import RunSettings
+from twoclocks.runs.together import Ending, Member, run_together
+from twoclocks.store import verify_tree
+from twoclocks.store.lock import LockedError, WriterLock
+from twoclocks.training.errors import DivergedError
+from twoclocks.training.joint import Batched, Stack
+from twoclocks.training.step import PlainStep
+
+POINTS: dict[str, dict[str, Any]] = {
+    "first": {},
+    "initial weights": {"training.seed": 1},
+    "data": {"data.seed": 1},
+    "rate": {"training.learning_rate": 3e-3, "training.weight_decay": 0.1, "training.optimizer": "adamw"},
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "demo": {**TINY, "model": SMALL_MODEL, "objective": {"sampler_steps": 6}, "training.average": 0.9},
+    "demo-gpt": {**TINY, "model": SMALL_MODEL},
+}
+
+
+def members(preset: str, folder: Path, change: Mapping[str, Any] | None = None) -> dict[str, Member]:
+    base = load_settings(preset, {**PRESETS[preset], **(change or {})})
+    return {name: Member(settings_of(base, point), folder / name) for name, point in POINTS.items()}
+
+
+def settings_of(base: RunSettings, point: Mapping[str, Any]) -> RunSettings:
+    from twoclocks.core.config import build, merge, nested, to_mapping
+
+    return build(RunSettings, merge(to_mapping(base), nested(dict(point))))
+
+
+def assert_same(ours: Run, alone: Run) -> None:
+    """Rows, samples, weights and moments are equal to the bit."""
+    mine, theirs = ours.metrics(), alone.metrics()
+    assert mine.keys() == theirs.keys()
+    for name, values in mine.items():
+        assert np.array_equal(values, theirs[name], equal_nan=True), name
+    weights, expected = (one.directory.read_checkpoint().tensors for one in (ours, alone))
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in weights)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_run_is_what_it_is_alone_to_the_bit(preset: str, tmp_path: Path) -> None:
+    together = members(preset, tmp_path / "together")
+    assert run_together(list(together.values())) == [None] * len(together)
+    for name, member in together.items():
+        assert_same(load_run(member.out), run(member.settings, tmp_path / "alone" / name))
+        assert load_run(member.out).status["attempts"][0]["together"] == len(together)
+    assert len({load_run(one.out).metrics()["loss"][-1] for one in together.values()}) == len(together)
+    assert all(one.intact for one in verify_tree(tmp_path))
+
+
+def test_finished_runs_are_left_alone_and_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run fails at step 30; the others do not notice. The same call again continues it, to the same bits."""
+    together = members("demo-gpt", tmp_path / "together", {"training.steps": 60})
+    original = Session.on_step
+
+    def failing(self: Session, step: int) -> None:
+        if self.directory.path.name == "data" and step == 30:
+            raise RuntimeError("a fault")
+        original(self, step)
+
+    monkeypatch.setattr(Session, "on_step", failing)
+    endings = dict(zip(together, run_together(list(together.values()), checkpoint_seconds=0), strict=True))
+    assert isinstance(endings.pop("data"), RuntimeError) and set(endings.values()) == {None}
+    assert load_run(together["data"].out).status["reason"] == "RuntimeError: a fault"
+    monkeypatch.undo()
+    before = {name: (one.out / "status.json").read_bytes() for name, one in together.items()}
+    assert run_together(list(together.values())) == [None] * len(together)
+    assert [name for name, one in together.items() if (one.out / "status.json").read_bytes() != before[name]] == [
+        "data"
+    ]
+    assert_same(load_run(together["data"].out), run(together["data"].settings, tmp_path / "alone"))
+
+
+def test_a_run_that_diverges_ends_alone(tmp_path: Path) -> None:
+    together = members("demo-gpt", tmp_path / "together")
+    wild = Member(settings_of(together["first"].settings, {"training.learning_rate": 1e30}), tmp_path / "wild")
+    *others, last = run_together([*together.values(), wild])
+    assert (
+        others == [None] * 4 and isinstance(last, DivergedError) and load_run(wild.out).status["status"] == "diverged"
+    )
+    assert_same(load_run(together["data"].out), run(together["data"].settings, tmp_path / "alone"))
+
+
+def test_each_run_stops_by_itself(tmp_path: Path) -> None:
+    """One rate copies before the end and the other does not."""
+    change = {
+        "rule": {"length": 20, "group": 2},
+        "data.n": 16,
+        "model": {"width": 32, "depth": 2, "heads": 2},
+        "training": {"steps": 240, "batch": 16, "learning_rate": 2e-3, "threads": 1},
+        "evaluation": {"samples": 400, "steps": list(range(0, 241, 20)), "loss_rows": 32, "keep_samples": 0},
+        "clocks": {"sustain": 2, "stop": "memory"},
+    }
+    fast = load_settings("demo-gpt", change)
+    slow = settings_of(fast, {"training.learning_rate": 1e-5})
+    assert run_together([Member(fast, tmp_path / "fast"), Member(slow, tmp_path / "slow")]) == [None, None]
+    stopped, whole = load_run(tmp_path / "fast"), load_run(tmp_path / "slow")
+    assert stopped.status["stopped_at"] < 240 and "stopped_at" not in whole.status
+    assert whole.metrics()["step"][-1] == 240
+    for name, settings in (("fast", fast), ("slow", slow)):
+        assert_same(load_run(tmp_path / name), run(settings, tmp_path / "alone" / name))
+
+
+def test_a_run_that_another_process_writes_is_left_out(tmp_path: Path) -> None:
+    together = members("demo-gpt", tmp_path)
+    together["data"].out.mkdir(parents=True)
+    run(together["rate"].settings, together["rate"].out)
+    other = Member(settings_of(together["rate"].settings, {"training.seed": 7}), together["rate"].out)
+    with WriterLock(together["data"].out):
+        endings = run_together([*together.values(), other])
+    assert [type(one) for one in endings] == [type(None), type(None), LockedError, type(None), UserError]
+    assert "holds a run with other settings" in str(endings[-1])
+
+
+def test_memory_that_runs_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update that fails ends all runs, since none of them made it."""
+
+    def too_large(self: PlainStep) -> None:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(PlainStep, "__call__", too_large)
+    change = {"training.threads": 1}
+    endings = run_together(list(members("demo-gpt", tmp_path, change).values()))
+    assert {str(one).split(":")[0] for one in endings} == {"memory"}
+
+
+# What a step can contain: the batched form must know all of it.
+CONTENTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "dit": ("demo", {**PRESETS["demo"], "training.average": 0.9, "model.dropout": 0.2, "model.registers": 2}),
+    "gpt": ("demo-gpt", {**PRESETS["demo-gpt"], "model.dropout": 0.2, "training.trim": 0.25}),
+    "masked loss": ("demo", {**PRESETS["demo"], "training.masked_loss": 1.0}),
+    "curricula": ("demo", {**PRESETS["demo"], "objective.first_shift": 1.0, "objective.shift_steps": 3}),
+    "augmentation": ("demo-gpt", {**PRESETS["demo-gpt"], "data.augment": True, "data.noise": 0.1}),
+    "epochs": ("demo-gpt", {**PRESETS["demo-gpt"], "training.order": "epochs", "training.warm_up": 4}),
+    "descent": ("demo-gpt", {**PRESETS["demo-gpt"], "training.optimizer": "sgd", "training.momentum": 0.9}),
+    "bfloat16": ("demo", {**PRESETS["demo"], "training.precision": "bfloat16"}),
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+def test_batched_updates_are_those_of_each_run_up_to_rounding(content: str) -> None:
+    preset, change = CONTENTS[content]
+    base = load_settings(preset, {**change, "training.threads": 1})
+    points = [{}, {"training.seed": 1}, {"data.seed": 1, "training.learning_rate": 3e-3}]
+    batched, alone = ([Experiment(settings_of(base, point)) for point in points] for _ in range(2))
+    stack = Stack([one.network for one in batched])
+    step = Batched([one.make_step(captures=False) for one in batched], stack)
+    steps = [one.make_step() for one in alone]
+    for number in range(1, 6):
+        step({0: number, 1: number + 10, 2: number})  # runs need not stand at the same step
+        for place, begin in ((0, 0), (1, 10), (2, 0)):
+            steps[place](begin + number)
+    tolerance = 0.05 if content == "bfloat16" else 2e-3  # of the distance that the weights have moved
+    for ours, theirs, point in zip(batched, alone, points, strict=True):
+        start = Experiment(settings_of(base, point)).network
+        moved = distance(theirs.network, start)
+        assert moved > 0 and distance(ours.network, theirs.network) < tolerance * moved
+        assert float(ours.loop.loss_sum) == pytest.approx(float(theirs.loop.loss_sum), rel=1e-2)
+        if ours.average is not None and theirs.average is not None:
+            assert distance(ours.average.network, theirs.average.network) < tolerance * moved
+            assert distance(ours.average.network, start) > 0
+
+
+def distance(one: torch.nn.Module, other: torch.nn.Module) -> float:
+    """Length of the difference of all weights."""
+    return float(sum((a - b).square().sum() for a, b in zip(one.parameters(), other.parameters(), strict=True)) ** 0.5)
+
+
+def test_batched_runs_are_stored_and_continued(tmp_path: Path) -> None:
+    """Checkpoints are written from the stack and read into it."""
+    together = list(
+        members("demo", tmp_path / "together", {"training.steps": 40, "evaluation.steps": [0, 20, 40]}).values()
+    )
+    halves = [Member(settings_of(one.settings, {}), one.out) for one in together]
+    endings: list[Ending] = run_together(halves, batched=True)
+    assert endings == [None] * 4
+    for member in together:
+        ours, alone = load_run(member.out), run(member.settings, tmp_path / "alone" / member.out.name)
+        for name in ("loss_train", "loss_held_out", "loss"):
+            assert np.allclose(ours.metrics()[name], alone.metrics()[name], rtol=0.02, equal_nan=True), name
+        assert ours.status["attempts"][0]["together"] == 4
+
+
+def test_weights_of_a_stack_are_its_own_memory() -> None:
+    """Loading a checkpoint into a network changes the stack, and the other networks keep their weights."""
+    base = load_settings("demo-gpt", {**PRESETS["demo-gpt"], "training.threads": 1})
+    made = [Experiment(settings_of(base, {"training.seed": seed})) for seed in range(3)]
+    weights = [{name: value.clone() for name, value in one.weights().items()} for one in made]
+    stack = Stack([one.network for one in made])
+    for before, one in zip(weights, made, strict=True):
+        assert all(torch.equal(before[name], value) for name, value in one.weights().items())
+    made[1].load_weights(weights[0])
+    for name, whole in stack.weights.items():
+        assert torch.equal(whole[1], weights[0][name]) and torch.equal(whole[2], weights[2][name])
