@@ -23,7 +23,7 @@ from trials import Trial, WrongError, check_end, give_up_rights, run_commands
 
 from twoclocks.store import files
 from twoclocks.store.lock import is_held
-from twoclocks.sweeps import coordinator, fork_server, read_plan
+from twoclocks.sweeps import dispatch, fork_server, read_plan
 from twoclocks.sweeps.local import LocalPool
 
 CELLS = 3
@@ -59,7 +59,7 @@ def serve() -> None:
 def sweep_commands(send: Send, commands: Any, fault: Fault | None = None) -> int:
     """Commands whose fork servers are forked from here, which saves the import of torch."""
     LocalPool.start_server = lambda self: ForkedServer(serve)  # type: ignore[method-assign,assignment]
-    coordinator.BUSY_SECONDS = 0.2
+    dispatch.BUSY_SECONDS = 0.2
     return run_commands(send, commands, fault)
 
 

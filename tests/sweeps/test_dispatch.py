@@ -10,8 +10,9 @@ import pytest
 from small_sweep import write_spec
 
 from twoclocks.core.config import to_mapping
-from twoclocks.sweeps import Plan, Sweep, coordinator, read_plan
-from twoclocks.sweeps.coordinator import Dispatch
+from twoclocks.sweeps import Plan, Sweep, read_plan
+from twoclocks.sweeps import dispatch as dispatching
+from twoclocks.sweeps.dispatch import Dispatch
 from twoclocks.sweeps.executors import Job, JobResult, Pool
 from twoclocks.sweeps.fork_server import GRACE
 from twoclocks.sweeps.local import LocalPool
@@ -92,7 +93,7 @@ def test_tries(kind: str, plan: Plan, tmp_path: Path) -> None:
 def test_a_cell_that_others_write_waits_without_losing_tries(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(dispatching, "BUSY_SECONDS", 0.05)
     words = ["busy"] * 6 + ["finished"]
     sweep, pool = dispatch(plan, tmp_path, words, ["finished"], ["finished"], ["finished"], retries=0)
     assert len(tries(pool, plan, 0)) == 7 and not sweep.failures and sweep.attempts[plan.cells[0].key] == 1

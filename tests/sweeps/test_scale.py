@@ -10,9 +10,10 @@ import pytest
 from many_runs import many_cells, write_cells
 
 from twoclocks.runs import Run, load_run
-from twoclocks.sweeps import coordinator
+from twoclocks.sweeps import coordinator, dispatch
 from twoclocks.sweeps.cells import CellStatus
-from twoclocks.sweeps.coordinator import Dispatch, Sweep
+from twoclocks.sweeps.coordinator import Sweep
+from twoclocks.sweeps.dispatch import Dispatch
 from twoclocks.sweeps.executors import Job, JobResult, Pool
 from twoclocks.testing.copies import write_copies
 from twoclocks.training.stopping import StopRequest
@@ -53,8 +54,8 @@ def test_dispatching_reads_each_cell_a_few_times_however_often_progress_is_shown
         return read(path)
 
     monkeypatch.setattr(coordinator, "cell_status", counted)
-    monkeypatch.setattr(coordinator, "POLL_SECONDS", 0.0)
-    monkeypatch.setattr(coordinator, "REPORT_SHARE", 1e9)  # progress is shown after every result
+    monkeypatch.setattr(dispatch, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(dispatch, "REPORT_SHARE", 1e9)  # progress is shown after every result
     shown: list[str] = []
 
     def show(sweep: Sweep) -> None:

@@ -24,7 +24,7 @@ from twoclocks.runs import load_run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import WriterLock
 from twoclocks.sweeps import EXECUTORS, read_plan, run_sweep
-from twoclocks.sweeps.coordinator import Dispatch
+from twoclocks.sweeps.dispatch import Dispatch
 from twoclocks.sweeps.executors import Executor, JobResult, executor_of
 from twoclocks.sweeps.table import with_one_type, write_table
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from small_sweep import write_spec
 
 from twoclocks.store import files
-from twoclocks.sweeps import Plan, Sweep, coordinator, read_plan, run_sweep
+from twoclocks.sweeps import Plan, Sweep, dispatch, read_plan, run_sweep
 from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
 from twoclocks.sweeps.work import run_job
 
@@ -220,7 +220,7 @@ class SweepMachine(RuleBasedStateMachine):
 def test_a_sweep(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.CRITICAL, "twoclocks")
     monkeypatch.setattr(files.disk, "sync", lambda descriptor: None)
-    monkeypatch.setattr(coordinator, "POLL_SECONDS", -1.0)  # report after every result
+    monkeypatch.setattr(dispatch, "POLL_SECONDS", -1.0)  # report after every result
     SweepMachine.TestCase.settings = machine_settings(6, 8)
     _, reference = undisturbed()
     try:

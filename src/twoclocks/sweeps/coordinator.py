@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from twoclocks.clocks.window import Clocks
 from twoclocks.core.config import to_mapping
@@ -25,7 +24,8 @@ from twoclocks.store.folders import check_free
 from twoclocks.store.lock import WriterLock
 from twoclocks.store.run_directory import RunDirectory, now
 from twoclocks.sweeps.cells import STATES, CellStatus, cell_path, cell_row, cell_status, read_clocks
-from twoclocks.sweeps.executors import Executor, Job, JobResult, Pool
+from twoclocks.sweeps.dispatch import Dispatch
+from twoclocks.sweeps.executors import Executor
 from twoclocks.sweeps.grid import Cell, Plan
 from twoclocks.sweeps.table import write_table
 from twoclocks.training.stopping import StopRequest
@@ -33,9 +33,6 @@ from twoclocks.training.stopping import StopRequest
 log = logging.getLogger("twoclocks")
 
 RETRIES = 3
-POLL_SECONDS = 0.5  # between two checks of the running jobs
-REPORT_SHARE = 0.05  # of the coordinator's time that reports of progress may take, however many cells there are
-BUSY_SECONDS = 2.0  # before a cell that another process is writing is tried again
 
 
 @dataclass
@@ -190,7 +187,7 @@ def run_sweep(
             remove(left)
         write_atomic(root / "sweep.json", encode_document(description(plan)), lock.check)
         if pool is not None:
-            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds).run(stop, report)
+            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds, executor.count_together).run(stop, report)
         write_table(sweep.rows(), root, lock.check)
         report(sweep)
     return sweep
@@ -201,97 +198,3 @@ def description(plan: Plan) -> dict[str, Any]:
     shared = to_mapping(plan.cells[0].settings)
     cells = {cell.key: cell.point for cell in plan.cells}
     return {"name": plan.name, "description": plan.description, "written": now(), "first": shared, "cells": cells}
-
-
-class Dispatch:
-    """Submits cells to a pool until each is done or has failed too often.
-
-    A cell gets 1 + ``retries`` attempts. After an out-of-memory error it gets one more attempt, alone, when all others
-    are done. The last attempt of a cell whose process was killed is alone too, since the operating system may have
-    killed it for lack of memory.
-    """
-
-    def __init__(
-        self,
-        sweep: Sweep,
-        pool: Pool,
-        waiting: list[Cell],
-        retries: int,
-        checkpoint_seconds: float,
-    ) -> None:
-        self.sweep, self.pool, self.retries, self.checkpoint_seconds = sweep, pool, retries, checkpoint_seconds
-        self.cells = {cell.key: cell for cell in waiting}
-        self.queue, self.alone = deque(self.cells), deque[str]()
-        self.later: dict[str, float] = {}  # cells that another process is writing, and when to try them again
-        self.isolated: set[str] = set()  # cells that had their attempt alone
-
-    def run(self, stop: StopRequest, report: ProgressCallback) -> None:
-        """Submit jobs and handle their results until none is left."""
-        running = self.sweep.busy
-        next_report = 0.0
-        self.sweep.dispatching = True
-        while self.queue or self.alone or self.later or running:
-            self.queue_again()
-            while self.queue and len(running) < self.pool.capacity:
-                self.submit(self.queue.popleft(), alone=False)
-            if self.alone and not (running or self.queue or self.later):
-                self.submit(self.alone.popleft(), alone=True)
-            if not running:
-                time.sleep(0.1)  # all remaining cells are written by other processes
-            for result in self.pool.wait(POLL_SECONDS):
-                running.discard(result.key)
-                self.sweep.forget(result.key)
-                self.handle_result(result)
-            stop.check()
-            if (begin := time.monotonic()) > next_report:
-                report(self.sweep)
-                ended = time.monotonic()
-                next_report = ended + max(POLL_SECONDS, (ended - begin) / REPORT_SHARE)
-        self.sweep.dispatching = False
-
-    def queue_again(self) -> None:
-        """Queue the cells that another process was writing, once it is time to try them again."""
-        for key in [key for key, when in self.later.items() if when <= time.monotonic()]:
-            del self.later[key]
-            self.sweep.forget(key)
-            self.queue.append(key)
-
-    def submit(self, key: str, alone: bool) -> None:
-        """Start the job of a cell in the pool."""
-        cell = self.cells[key]
-        self.sweep.attempts[key] += 1
-        self.sweep.busy.add(key)
-        if alone:
-            self.isolated.add(key)
-        out = str(cell_path(self.sweep.root, cell).absolute())
-        job = Job(key, to_mapping(cell.settings), out, self.checkpoint_seconds, alone, tuple(imported_files()))
-        self.pool.start(job)
-
-    def handle_result(self, result: JobResult) -> None:
-        """Queue a cell again, or record its failure."""
-        key = result.key
-        if result.outcome in DONE:
-            return
-        then = next_attempt(result.outcome, self.sweep.attempts[key], self.retries, alone=key in self.isolated)
-        if then == "later":
-            self.sweep.attempts[key] -= 1  # this was no attempt
-            self.later[key] = time.monotonic() + BUSY_SECONDS
-        elif then == "never":
-            self.sweep.failures[key] = result.reason
-        else:
-            (self.alone if then == "alone" else self.queue).append(key)
-
-
-def next_attempt(outcome: str, tried: int, retries: int, alone: bool) -> Literal["now", "alone", "later", "never"]:
-    """When a cell that is not done after ``tried`` attempts is tried again; ``alone``: the last attempt was alone.
-
-    >>> [next_attempt("lost", tried, retries=2, alone=False) for tried in (1, 2, 3)]
-    ['now', 'alone', 'never']
-    """
-    if outcome == "busy":
-        return "later"
-    if outcome == "memory":
-        return "never" if alone else "alone"
-    if tried > retries:
-        return "never"
-    return "alone" if outcome == "lost" and tried == retries else "now"

@@ -9,15 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.config import Settings, as_mapping, build, setting
 from twoclocks.core.registry import Registry
 
+if TYPE_CHECKING:
+    from twoclocks.runs.settings import RunSettings
+
 
 @dataclass(frozen=True)
 class Job:
-    """One cell to run, as plain text and numbers that can be sent to another process or machine."""
+    """A cell to run, or several together, as plain text and numbers that can be sent to another process or machine."""
 
     key: str
     settings: dict[str, Any]
@@ -26,6 +29,13 @@ class Job:
     alone: bool = False  # with a whole device to itself
     # Path and SHA-256 of the user's files: the worker imports them first, and fails if they are another version.
     imports: tuple[dict[str, str], ...] = ()
+    # Further cells that are trained together with this one, each as ``{"key", "settings", "out"}``.
+    others: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all its cells."""
+        return [self.key, *(one["key"] for one in self.others)]
 
     def as_json(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -33,7 +43,7 @@ class Job:
 
 @dataclass(frozen=True)
 class JobResult:
-    """The outcome of a job: one of those of ``run_job``, or ``lost`` if the process died before it returned one."""
+    """The outcome of one cell of a job: one of ``run_job``, or ``lost`` if the process died before it returned one."""
 
     key: str
     outcome: str
@@ -54,7 +64,7 @@ class Pool(ABC):
 
     @abstractmethod
     def wait(self, seconds: float) -> list[JobResult]:
-        """Results of jobs that ended, as soon as there are any; an empty list after ``seconds``."""
+        """Results of the cells of jobs that ended, as soon as there are any; an empty list after ``seconds``."""
 
     @abstractmethod
     def close(self) -> None:
@@ -73,6 +83,10 @@ class Executor(Settings):
 
     workers: int = setting(0, "cells at a time; 0: as many as there is room for", at_least=0, at_most=1024)
     cells_per_gpu: int = setting(4, "cells that share a GPU", at_least=1, at_most=64)
+
+    def count_together(self, settings: RunSettings) -> int:
+        """How many cells like this one a job should have."""
+        return 1
 
     @abstractmethod
     def open(self, device: str, root: Path) -> Pool:

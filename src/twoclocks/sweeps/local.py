@@ -11,16 +11,32 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from twoclocks.core.config import setting
 from twoclocks.sweeps.executors import EXECUTORS, Executor, Job, JobResult, Pool
 from twoclocks.sweeps.fork_server import GRACE
+from twoclocks.sweeps.together import MOST_TOGETHER, suggested_count
+
+if TYPE_CHECKING:
+    from twoclocks.runs.settings import RunSettings
 
 
 @EXECUTORS.register("local")
 @dataclass(frozen=True, kw_only=True)
 class Local(Executor):
     """One process per cell on this machine: on CPUs one cell per core, on GPUs several per device."""
+
+    together: int = setting(
+        1,
+        "cells of one process that are trained together, if they differ in seeds, data and rates alone; 0: as many as "
+        "fill a GPU",
+        at_least=0,
+        at_most=MOST_TOGETHER,
+    )
+
+    def count_together(self, settings: RunSettings) -> int:
+        return self.together or suggested_count(settings)
 
     def open(self, device: str, root: Path) -> LocalPool:
         devices = gpu_count() if device == "cuda" else 0
@@ -45,7 +61,8 @@ class LocalPool(Pool):
 
     def __init__(self, capacity: int, devices: int) -> None:
         self._capacity, self.devices = capacity, devices
-        self.running: dict[str, int] = {}  # key to device
+        self.running: dict[str, int] = {}  # key of a job to its device
+        self.cells: dict[str, list[str]] = {}  # key of a job to the keys of its cells
         self.processes: dict[str, int] = {}  # key to process id
         self.buffer = b""
         self.server: subprocess.Popen[bytes] | None = None
@@ -59,7 +76,7 @@ class LocalPool(Pool):
         device = min(range(max(self.devices, 1)), key=list(self.running.values()).count)
         if self.devices:
             message["environment"] = {"CUDA_VISIBLE_DEVICES": visible_devices(self.devices)[device]}
-        self.running[job.key] = device
+        self.running[job.key], self.cells[job.key] = device, job.keys
         self.send(message)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -110,16 +127,24 @@ class LocalPool(Pool):
                 if "process" in message:
                     self.processes[message["key"]] = message["process"]
                 else:
-                    results.append(JobResult(**message))
-                    self.running.pop(message["key"])
-                    self.processes.pop(message["key"])
+                    results += self.results_of(**message)
         return results
+
+    def results_of(
+        self, key: str, outcome: str, reason: str = "", members: dict[str, dict[str, str]] | None = None
+    ) -> list[JobResult]:
+        """The results of a job's cells; what was said of the whole job holds for each of them."""
+        self.running.pop(key)
+        self.processes.pop(key)
+        whole = {"outcome": outcome, "reason": reason}
+        return [JobResult(cell, **(members or {}).get(cell, whole)) for cell in self.cells.pop(key)]
 
     def lose_all_jobs(self) -> list[JobResult]:
         """Results of all jobs of a fork server that died."""
         assert self.server is not None
         self.server.wait()
-        lost = [JobResult(key, "lost", "the fork server died") for key in self.running]
+        keys = [cell for key in self.running for cell in self.cells.pop(key)]
+        lost = [JobResult(key, "lost", "the fork server died") for key in keys]
         self.server, self.buffer = None, b""
         self.running.clear()
         self.processes.clear()

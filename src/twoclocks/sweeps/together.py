@@ -1,0 +1,41 @@
+"""Which cells of a sweep can be trained together in one process, and how many are worth it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from twoclocks.core.config import flat, to_mapping
+
+if TYPE_CHECKING:
+    from twoclocks.runs.settings import RunSettings
+
+# Settings in which runs that are trained together may differ: what one update computes does not depend on them.
+FREE = {
+    "data.seed",
+    "data.part",
+    "training.seed",
+    "training.learning_rate",
+    "training.weight_decay",
+    "evaluation.seed",
+}
+MOST_TOGETHER = 64
+# Operations of a joint step that keep a large GPU busy for about a tenth of a millisecond. Below, most of the time goes
+# to the start of kernels. Computed from the speed of its products, not measured.
+FILLS = 5e10
+SUGGESTED = 32  # most runs, unless more are asked for: each needs its own memory, samplers and evaluations
+
+
+def group_of(settings: RunSettings) -> str:
+    """A text that is the same for all runs that can be trained together."""
+    values = flat(to_mapping(settings, whole=True))
+    return json.dumps({name: value for name, value in values.items() if name not in FREE}, sort_keys=True)
+
+
+def suggested_count(settings: RunSettings) -> int:
+    """How many such runs fill a GPU: one if their products fill half of it, and one on the CPU."""
+    if not settings.training.on_gpu:
+        return 1
+    from twoclocks.runs.operations import step_operations  # which needs torch
+
+    return max(1, min(SUGGESTED, int(FILLS / step_operations(settings))))

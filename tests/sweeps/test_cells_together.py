@@ -1,0 +1,170 @@
+"""Cells that one process trains together: which they are, what they give, and what happens when their process dies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_sweep import cell_contents, write_spec
+
+from twoclocks.cli import main
+from twoclocks.core.errors import SettingError
+from twoclocks.runs import load_run
+from twoclocks.runs.session import Session
+from twoclocks.runs.settings import RunSettings
+from twoclocks.sweeps import EXECUTORS, Plan, Sweep, read_plan, run_sweep
+from twoclocks.sweeps.dispatch import Dispatch
+from twoclocks.sweeps.executors import Job, JobResult, Pool
+from twoclocks.sweeps.together import FREE, group_of, suggested_count
+from twoclocks.training.stopping import StopRequest
+
+LOCAL = EXECUTORS.create("local", workers=2)
+TOGETHER = EXECUTORS.create("local", workers=2, together=4)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Two sizes, three seeds, two rates."""
+    grid = {"data.n": [4, 6], "training.learning_rate": [3e-3, 1e-3]}
+    return read_plan(write_spec(tmp_path / "twelve.yaml", grid=grid, seeds={"training": 3}))
+
+
+class RecordingPool(Pool):
+    """Ends jobs at once: the cells of the first job of several have the given outcomes, all others finish."""
+
+    def __init__(self, outcomes: list[str] | None = None, capacity: int = 1) -> None:
+        self.jobs: list[list[str]] = []
+        self.waiting: list[list[str]] = []
+        self.outcomes, self._capacity = outcomes, capacity
+        self.most = 0
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def start(self, job: Job) -> None:
+        self.jobs.append(job.keys)
+        self.waiting.append(job.keys)
+        self.most = max(self.most, len(self.waiting))
+
+    def wait(self, seconds: float) -> list[JobResult]:
+        keys = self.waiting.pop(0)
+        outcomes = ["finished"] * len(keys)
+        if self.outcomes and len(keys) > 1:
+            outcomes, self.outcomes = self.outcomes, None
+        return [JobResult(key, outcome, "why") for key, outcome in zip(keys, outcomes, strict=True)]
+
+    def close(self) -> None: ...
+
+
+def dispatch(plan: Plan, root: Path, pool: Pool, most: int, retries: int = 2) -> Sweep:
+    sweep = Sweep(plan, root)
+    count: Callable[[RunSettings], int] = lambda settings: most  # noqa: E731
+    Dispatch(sweep, pool, list(plan.cells), retries, 7.0, count).run(StopRequest(), lambda sweep: None)
+    return sweep
+
+
+def test_jobs_have_cells_that_differ_in_seeds_and_rates_alone(plan: Plan, tmp_path: Path) -> None:
+    pool = RecordingPool()
+    dispatch(plan, tmp_path, pool, most=4)
+    sizes = {cell.key: cell.settings.data.n for cell in plan.cells}
+    assert [{sizes[key] for key in keys} for keys in pool.jobs] == [{4}, {4}, {6}, {6}]
+    assert [len(keys) for keys in pool.jobs] == [4, 2, 4, 2]
+    assert sorted(key for keys in pool.jobs for key in keys) == sorted(sizes)
+
+
+def test_the_capacity_counts_processes(plan: Plan, tmp_path: Path) -> None:
+    pool = RecordingPool(capacity=3)
+    dispatch(plan, tmp_path, pool, most=2)
+    assert pool.most == 3 and {len(keys) for keys in pool.jobs} == {2}
+
+
+CASES: dict[str, tuple[list[str], int, bool]] = {
+    # what becomes of four cells, how many jobs follow, whether a cell without retries fails
+    "all finish": (["finished"] * 4, 0, False),
+    "the process is lost": (["lost"] * 4, 4, False),
+    "memory": (["memory"] * 4, 4, False),
+    "one fails": (["finished", "failed", "finished", "diverged"], 1, True),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cells_that_are_not_done_are_tried_again_one_by_one(case: str, tmp_path: Path) -> None:
+    four = read_plan(write_spec(tmp_path / "four.yaml", seeds={"training": 4}))
+    outcomes, more, _ = CASES[case]
+    pool = RecordingPool(list(outcomes))
+    sweep = dispatch(four, tmp_path, pool, most=4)
+    assert len(pool.jobs[0]) == 4 and [len(keys) for keys in pool.jobs[1:]] == [1] * more
+    assert not sweep.failures
+    expected = 1 if case == "memory" else 2  # that four did not fit together was no attempt of any of them
+    again = {key for keys in pool.jobs[1:] for key in keys}
+    assert all(sweep.attempts[key] == (expected if key in again else 1) for key in pool.jobs[0])
+
+
+def test_without_retries_a_lost_process_of_several_cells_loses_them_but_memory_does_not(tmp_path: Path) -> None:
+    four = read_plan(write_spec(tmp_path / "four.yaml", seeds={"training": 4}))
+    assert len(dispatch(four, tmp_path, RecordingPool(["lost"] * 4), most=4, retries=0).failures) == 4
+    assert not dispatch(four, tmp_path, RecordingPool(["memory"] * 4), most=4, retries=0).failures
+
+
+def test_a_packed_sweep_gives_the_bits_of_single_cells(plan: Plan, tmp_path: Path) -> None:
+    alone, packed = (run_sweep(plan, tmp_path / name, how) for name, how in (("alone", LOCAL), ("packed", TOGETHER)))
+    assert alone.counts() == packed.counts() == {"finished": 12} and set(packed.attempts.values()) == {1}
+    assert cell_contents(tmp_path / "alone") == cell_contents(tmp_path / "packed")
+    paths = sorted((tmp_path / "packed" / "cells").iterdir())
+    counts = [load_run(path).status["attempts"][0].get("together", 1) for path in paths]
+    assert sorted(counts) == [2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4]
+
+
+def test_a_cell_that_fails_among_others_is_repeated_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its second attempt goes on where the first failed; the others are finished meanwhile."""
+    four = read_plan(write_spec(tmp_path / "four.yaml", seeds={"training": 4}))
+    whole = run_sweep(four, tmp_path / "whole", LOCAL)
+    original, failed = Session.on_step, tmp_path / "failed"
+    victim = four.cells[2].key
+
+    def failing(self: Session, step: int) -> None:
+        if self.directory.path.name == victim and step == 25 and not failed.exists():
+            failed.touch()
+            raise RuntimeError("a fault")
+        original(self, step)
+
+    monkeypatch.setattr(Session, "on_step", failing)
+    from twoclocks.sweeps.work import run_job
+
+    class Here(RecordingPool):
+        def start(self, job: Job) -> None:
+            self.jobs.append(job.keys)
+            result = run_job(json.loads(json.dumps(job.as_json())))
+            members = result.get("members", {job.key: result})
+            self.results = [JobResult(key, **members[key]) for key in job.keys]
+
+        def wait(self, seconds: float) -> list[JobResult]:
+            return self.results
+
+    pool = Here()
+    (tmp_path / "out" / "cells").mkdir(parents=True)
+    sweep = dispatch(four, tmp_path / "out", pool, most=4)
+    assert pool.jobs == [[cell.key for cell in four.cells], [victim]] and not sweep.failures
+    assert cell_contents(tmp_path / "out") == cell_contents(tmp_path / "whole") and whole.counts() == sweep.counts()
+
+
+def test_what_may_differ_and_how_many_are_worth_it(plan: Plan) -> None:
+    first, *others = (cell.settings for cell in plan.cells)
+    alike = [one for one in others if group_of(one) == group_of(first)]
+    assert len(alike) == 5 and {one.data.n for one in alike} == {first.data.n}
+    assert all(suggested_count(cell.settings) == 1 for cell in plan.cells)  # on the CPU
+    assert "training.learning_rate" in FREE and "training.batch" not in FREE
+
+
+def test_it_is_a_setting_of_the_executor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = write_spec(tmp_path / "two.yaml", seeds={"training": 2})
+    words = ["sweep", str(spec), "--out", str(tmp_path / "out"), "--executor.together"]
+    assert main([*words, "65"]) == 2 and "executor.together: 65" in capsys.readouterr().err
+    assert main([*words, "2", "--workers", "1"]) == 0
+    statuses = [json.loads(path.read_text()) for path in (tmp_path / "out" / "cells").glob("*/status.json")]
+    assert [one["attempts"][0]["together"] for one in statuses] == [2, 2]
+    with pytest.raises(SettingError, match="together"):
+        EXECUTORS.create("local", together=-1)
