@@ -16,7 +16,7 @@ from twoclocks.runs import Run, load_run, load_settings, run
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.session import Session
 from twoclocks.runs.settings import RunSettings
-from twoclocks.runs.together import Ending, Member, run_together
+from twoclocks.runs.together import Ending, Member, run_together, share_samples
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import LockedError, WriterLock
 from twoclocks.training.errors import DivergedError
@@ -183,22 +183,64 @@ def test_batched_updates_are_those_of_each_run_up_to_rounding(content: str) -> N
 
 def distance(one: torch.nn.Module, other: torch.nn.Module) -> float:
     """Length of the difference of all weights."""
-    return float(sum((a - b).square().sum() for a, b in zip(one.parameters(), other.parameters(), strict=True)) ** 0.5)
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return float(sum((a - b).detach().square().sum() for a, b in pairs) ** 0.5)
 
 
-def test_batched_runs_are_stored_and_continued(tmp_path: Path) -> None:
-    """Checkpoints are written from the stack and read into it."""
-    together = list(
-        members("demo", tmp_path / "together", {"training.steps": 40, "evaluation.steps": [0, 20, 40]}).values()
-    )
-    halves = [Member(settings_of(one.settings, {}), one.out) for one in together]
-    endings: list[Ending] = run_together(halves, batched=True)
-    assert endings == [None] * 4
+def test_batched_runs_are_stored_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints are written from the stack and read into it; moments too."""
+    change = {"training.steps": 40, "evaluation.steps": [0, 20, 40]}
+    together = list(members("demo", tmp_path / "together", change).values())
+    original = Session.on_step
+
+    def failing(self: Session, step: int) -> None:
+        original(self, step)
+        if step == 15 + 10 * (self.directory.path.name == "data"):
+            raise RuntimeError("a fault")
+
+    monkeypatch.setattr(Session, "on_step", failing)
+    endings: list[Ending] = run_together(together, batched=True, checkpoint_seconds=0)
+    assert [str(one) for one in endings] == ["a fault"] * 4
+    monkeypatch.undo()
+    assert run_together(together, batched=True) == [None] * 4
     for member in together:
         ours, alone = load_run(member.out), run(member.settings, tmp_path / "alone" / member.out.name)
         for name in ("loss_train", "loss_held_out", "loss"):
             assert np.allclose(ours.metrics()[name], alone.metrics()[name], rtol=0.02, equal_nan=True), name
-        assert ours.status["attempts"][0]["together"] == 4
+        assert np.allclose(ours.metrics()["quantization_distance"], alone.metrics()["quantization_distance"], atol=0.01)
+        first, second = ours.status["attempts"]
+        assert first["together"] == second["together"] == 4
+        assert ours.settings == member.settings  # as they were asked for: a sweep finds its cell by them
+        assert second["from_step"] == (25 if member.out.name == "data" else 15)
+
+
+SAMPLED: dict[str, tuple[str, dict[str, Any]]] = {
+    "dit": ("demo", {**PRESETS["demo"], "model.dropout": 0.5, "model.registers": 1}),
+    "gpt": ("demo-gpt", PRESETS["demo-gpt"]),
+    "bfloat16": ("demo", {**PRESETS["demo"], "training.precision": "bfloat16"}),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_samples_of_all_runs_are_those_of_each(name: str) -> None:
+    """Drawn once per update, from the weights of now, without dropout, each from the noise of its own run."""
+    preset, change = SAMPLED[name]
+    base = load_settings(preset, {**change, "training.threads": 1})
+    points = [{"training.seed": seed, "evaluation.seed": seed} for seed in range(3)]
+    ours, alone = ([Experiment(settings_of(base, point)) for point in points] for _ in range(2))
+    stack = Stack([one.network for one in ours])
+    step = Batched([one.make_step(captures=False) for one in ours], stack)
+    share_samples(ours, stack)
+    tolerance = 1e-2 if name == "bfloat16" else 1e-5
+    drawn: list[torch.Tensor] = []
+    for number in (1, 2):
+        step(dict.fromkeys(range(3), number))
+        for mine, other in zip(ours, alone, strict=True):
+            other.load_weights(mine.weights())
+            other.network.eval()
+            assert torch.allclose(mine.sample().double(), other.sample().double(), atol=tolerance), (name, number)
+            drawn.append(mine.sample().clone())
+    assert not torch.equal(drawn[0], drawn[1]) and (name == "gpt" or not torch.equal(drawn[0], drawn[3]))
 
 
 def test_weights_of_a_stack_are_its_own_memory() -> None:

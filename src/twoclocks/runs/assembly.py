@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -57,10 +57,14 @@ def sampling_noise(settings: RunSettings, count: int | None = None, purpose: str
 
 
 class Experiment:
-    """The parts of one run, built from its settings."""
+    """The parts of one run, built from its settings.
 
-    def __init__(self, settings: RunSettings) -> None:
+    ``textbook``: with the textbook's forward pass in one thread, whatever the settings say about kernels and threads.
+    """
+
+    def __init__(self, settings: RunSettings, textbook: bool = False) -> None:
         assert settings.encoding is not None
+        self.training = replace(settings.training, kernels="plain", threads=1) if textbook else settings.training
         self.settings, self.rule, self.encoding = settings, settings.rule, settings.encoding
         self.device = settings.training.device
         index = torch.device(self.device).index
@@ -75,14 +79,15 @@ class Experiment:
         self.network = self.build_network()
         self.average = None
         averaged = copy.deepcopy(self.network) if settings.training.average else None
-        self.objective = use_kernels(self.network, settings.objective, settings.training)
+        self.objective = use_kernels(self.network, settings.objective, self.training)
         if averaged is not None:
-            use_kernels(averaged, settings.objective, settings.training)
+            use_kernels(averaged, settings.objective, self.training)
             self.average = Average(self.network, averaged, settings.training.average)
         self.optimizer = make_optimizer(self.network, settings.training)
         self.pool = self.make_pool()
         self.loop = LoopState(self.device)
         self.samplers: dict[Network, Replayed[Tensor]] = {}  # by the network whose weights they read
+        self.joint_samples: Callable[[], Tensor] | None = None  # drawn for all runs that are trained together
         self.noise = sampling_noise(settings).to(self.device)
         self.extraction = None
         if count := settings.evaluation.prompts:
@@ -108,7 +113,7 @@ class Experiment:
 
     def make_pool(self) -> ThreadPool:
         """The thread pool; each thread of the CPU works on its own samples, on a GPU there is one thread."""
-        training = self.settings.training
+        training = self.training
         if training.on_gpu:
             return ThreadPool(1)
         tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
@@ -162,11 +167,13 @@ class Experiment:
 
     def make_step(self, captures: bool = True) -> Step:
         """The steps of this run, as training takes them."""
-        parts = self.network, self.optimizer, self.objective, self.shown(), self.settings.training, self.loop, self.pool
+        parts = self.network, self.optimizer, self.objective, self.shown(), self.training, self.loop, self.pool
         return make_step(*parts, self.average, captures)
 
     def sample(self, network: Network | None = None) -> Tensor:
         """Encoded samples from the noise of this run, which is the same at every evaluation and for every network."""
+        if network is None and self.joint_samples is not None:
+            return self.joint_samples()
         network = network if network is not None else self.network
         if self.pool.size > 1:
             share = partial(sample, self.objective, self.pool.guarded(network))

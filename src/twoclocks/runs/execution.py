@@ -61,12 +61,12 @@ def run(
     return load_run(directory.path)
 
 
-def build_experiment(settings: RunSettings, stop: StopRequest) -> Experiment:
+def build_experiment(settings: RunSettings, stop: StopRequest, textbook: bool = False) -> Experiment:
     """The parts of a run, after a check that they fit into memory; nothing is written."""
     with stop.at_once():
         check_device(settings.training.device)
         check_memory(settings)
-        experiment = Experiment(settings)
+        experiment = Experiment(settings, textbook)
         experiment.dry_run()
     return experiment
 

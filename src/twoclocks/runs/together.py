@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from twoclocks.core.errors import UserError
+from twoclocks.objectives.base import sample
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.execution import (
     OutOfMemoryError,
@@ -21,10 +25,12 @@ from twoclocks.runs.execution import (
 )
 from twoclocks.runs.session import CHECKPOINT_SECONDS, Session
 from twoclocks.runs.settings import RunSettings
+from twoclocks.training.capture import Replayed
 from twoclocks.training.joint import Batched, Due, InTurn, Stack
 from twoclocks.training.stopping import StoppedError, StopRequest
 
 Ending = BaseException | None  # how a run ended: None if it is finished
+LONGEST = 64  # tokens of a text that are generated one by one without a cache
 JointStep = Callable[[Due], None]
 Loop = Generator[int, None, None]  # the training of a run, which yields the number of every update
 
@@ -53,12 +59,12 @@ def run_together(
             try:
                 directory, _ = choose(member.settings, member.out, fork=False)
                 if not directory.finished:
-                    experiments[place] = build_experiment(
-                        textbook(member.settings) if as_one else member.settings, stop
-                    )
+                    # Fused kernels know one set of weights.
+                    experiments[place] = build_experiment(member.settings, stop, textbook=as_one)
             except UserError as error:
                 endings[place] = error
-        step = joint_step(experiments, as_one)
+        # Stacked now: whatever refers to the weights from here on, such as a captured sampler, finds them in the stack.
+        joint = Stack([one.network for one in experiments.values()]) if as_one and experiments else None
         sessions: dict[int, Session] = {}
         for place, experiment in experiments.items():
             at = members[place].out, stop, lambda progress: None, checkpoint_seconds, len(experiments)
@@ -69,20 +75,15 @@ def run_together(
             else:
                 if session is not None:
                     sessions[place] = session
-        endings |= train_together(sessions, step)
+        if joint is not None:
+            share_samples(list(experiments.values()), joint)
+        endings |= train_together(sessions, joint_step(experiments, joint))
         stop.check()
     return [endings.get(place) for place in range(len(members))]
 
 
-def textbook(settings: RunSettings) -> RunSettings:
-    """The settings with the textbook forward pass: fused kernels know one set of weights."""
-    return replace(settings, training=replace(settings.training, kernels="plain", threads=1))
-
-
-def joint_step(experiments: Mapping[int, Experiment], batched: bool) -> JointStep:
+def joint_step(experiments: Mapping[int, Experiment], stack: Stack | None) -> JointStep:
     """What makes the updates of all runs; the steps are made at the first call, when checkpoints are loaded."""
-    # Stacked now: whatever refers to the weights from here on, such as a captured sampler, finds them in the stack.
-    stack = Stack([one.network for one in experiments.values()]) if batched and experiments else None
     made: list[JointStep] = []
 
     def step(due: Due) -> None:
@@ -92,6 +93,29 @@ def joint_step(experiments: Mapping[int, Experiment], batched: bool) -> JointSte
         made[0]({row: due[place] for row, place in enumerate(experiments) if place in due})
 
     return step
+
+
+def share_samples(experiments: Sequence[Experiment], stack: Stack) -> None:
+    """Let runs draw the samples of their evaluations in one computation; to be called when checkpoints are loaded.
+
+    All are drawn when the first of them asks after an update; the others, which are evaluated at the same step, take
+    theirs. Long texts are left out: a network that keeps a cache of the tokens so far is faster alone.
+    """
+    first = experiments[0]
+    if first.objective.levels is None and first.noise.shape[1] > LONGEST:
+        return
+    noise = torch.stack([one.noise for one in experiments])
+    draw = Replayed(lambda: stack.map(partial(sample, first.objective), stack.sampled, noise), noise.is_cuda)
+    drawn: dict[int, Tensor] = {}  # by the number of updates before; one entry
+
+    def part(place: int) -> Tensor:
+        if stack.version not in drawn:
+            drawn.clear()
+            drawn[stack.version] = draw()
+        return drawn[stack.version][place]
+
+    for place, one in enumerate(experiments):
+        one.joint_samples = partial(part, place)
 
 
 def training(session: Session) -> Loop:

@@ -53,20 +53,32 @@ class Stack:
         self.buffers = stacked([dict(network.named_buffers()) for network in networks])
         for name, weight in self.weights.items():
             weight.requires_grad_(networks[0].get_parameter(name).requires_grad)
+        self.version = 0  # counts the updates of the weights
 
     @cached_property
-    def template(self) -> Network:
-        """The architecture without weights; made at the first update, when the networks know that they train."""
-        return copy.deepcopy(self.networks[0]).to("meta")
+    def trained(self) -> Network:
+        """The architecture without weights, as it trains; made at the first update, which prepares the networks."""
+        return copy.deepcopy(self.networks[0]).to("meta").train()
 
-    def call(self, weights: Tensors, buffers: Tensors) -> Callable[..., Tensor]:
-        """The network with the weights and buffers of one run."""
+    @cached_property
+    def sampled(self) -> Network:
+        """The architecture without weights, as it is sampled."""
+        return copy.deepcopy(self.networks[0]).to("meta").eval()
 
-        def network(*inputs: Any, **named: Any) -> Tensor:
-            out: Tensor = functional_call(self.template, (weights, buffers), inputs, named)
-            return out
+    def map(self, work: Callable[..., Tensor], architecture: Network, *inputs: Tensor) -> Tensor:
+        """``work(network, *inputs)`` for each run, with its weights and its part of the inputs, in one computation."""
 
-        return network
+        def one(weights: Tensors, buffers: Tensors, *given: Tensor) -> Tensor:
+            def network(*args: Any, **named: Any) -> Tensor:
+                out: Tensor = functional_call(architecture, (weights, buffers), args, named)
+                return out
+
+            return work(network, *given)
+
+        # The one form of attention whose operations all work on a further axis of their inputs.
+        with sdpa_kernel(SDPBackend.MATH):
+            out: Tensor = torch.vmap(one)(self.weights, self.buffers, *inputs)
+        return out
 
     def take_gradients(self) -> None:
         """Give each network its part of the gradients; what has none keeps none."""
@@ -105,6 +117,7 @@ class Batched:
             for place, number in due.items():  # the capture drew random numbers
                 self.steps[place].begin(number)
         self.update()
+        self.stack.version += 1
 
     def captured(self) -> Callable[[], None]:
         """The update as one CUDA graph; weights, moments and sums of losses are left as they are."""
@@ -124,20 +137,18 @@ class Batched:
         drawn = [one.objective.draw(rows, one.generator) for one, rows in zip(self.plain, clean, strict=True)]
         for weight in self.stack.weights.values():
             weight.grad = None
-        # The one form of attention whose operations all work on a further axis of their inputs.
-        with sdpa_kernel(SDPBackend.MATH):
-            given = [torch.stack(list(same)) for same in (clean, *zip(*drawn, strict=True))]
-            losses = torch.vmap(self.loss)(self.stack.weights, self.stack.buffers, *given)  # (runs,)
-            losses.sum().backward()
+        given = [torch.stack(list(same)) for same in (clean, *zip(*drawn, strict=True))]
+        losses = self.stack.map(self.loss, self.stack.trained, *given)  # (runs,)
+        losses.sum().backward()
         self.stack.take_gradients()
         for one, loss in zip(self.plain, losses.detach(), strict=True):
             one.update()
             one.loss_sum += loss
 
-    def loss(self, weights: Tensors, buffers: Tensors, clean: Tensor, *drawn: Tensor) -> Tensor:
+    def loss(self, network: Callable[..., Tensor], clean: Tensor, *drawn: Tensor) -> Tensor:
         """The loss that one run's step minimises."""
         first = self.plain[0]  # all have the same objective
-        return trimmed_mean(first.objective.loss_given(self.stack.call(weights, buffers), clean, *drawn), first.trim)
+        return trimmed_mean(first.objective.loss_given(network, clean, *drawn), first.trim)
 
 
 def plain_part(step: Step) -> PlainStep:
