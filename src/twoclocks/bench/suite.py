@@ -1,15 +1,16 @@
-"""Everything that ``twoclocks bench`` measures, as one record with its origin, as tables, and as figures."""
+"""Everything that ``twoclocks bench`` measures, as one record with its origin, and as figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from twoclocks.bench import curves, growth, steps, where
+from twoclocks.bench.workloads import WORKLOADS, Workload
 from twoclocks.core.errors import SettingError, UnavailableError
 from twoclocks.core.theme import picture
 from twoclocks.store.files import make_folder, write_atomic, write_json
@@ -24,13 +25,19 @@ def measure(
     parts: Sequence[str] = PARTS,
     seconds: float = 6.0,
     report: Callable[[str], None] = lambda line: None,
+    compiled: bool | None = None,
 ) -> dict[str, Any]:
-    """The record of all parts on one device; ``seconds`` are spent on each training step that is timed."""
+    """The record of all parts on one device; ``seconds`` are spent on each training step that is timed.
+
+    ``compiled``: also measure the textbook loop under ``torch.compile``; None: on a GPU.
+    """
     check(device, parts, seconds)
     threads = torch.get_num_threads()
-    workloads = steps.WORKLOADS[device]
+    workloads = WORKLOADS[device]
+    choice = "" if compiled is None else f" --{'' if compiled else 'no-'}compiled"
+    compiles = device != "cpu" if compiled is None else compiled
     record: dict[str, Any] = {
-        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}",
+        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}{choice}",
         "commit": commit(),
         "versions": versions(),
         "machine": machine(device),
@@ -47,21 +54,24 @@ def measure(
                 record[part] = [
                     row for workload in workloads[:2] for row in where.where_rows(workload, device, seconds / 3)
                 ]
+            elif part == "steps":
+                record[part] = [
+                    steps.step_row(workload, device, seconds, compiles) for workload in named(part, workloads, report)
+                ]
             else:
-                some = workloads if part == "steps" else workloads[:2]
-                record[part] = [measure_one(part, workload, device, seconds, report) for workload in some]
+                record[part] = [
+                    steps.evaluation_row(workload, device) for workload in named(part, workloads[:2], report)
+                ]
     finally:
         torch.set_num_threads(threads)
     return record
 
 
-def measure_one(
-    part: str, workload: steps.Workload, device: str, seconds: float, report: Callable[[str], None]
-) -> dict[str, Any]:
-    report(f"{part}: {workload.label}")
-    if part == "steps":
-        return steps.step_row(workload, device, seconds)
-    return steps.evaluation_row(workload, device)
+def named(part: str, workloads: list[Workload], report: Callable[[str], None]) -> Iterator[Workload]:
+    """The workloads, each reported when it is begun."""
+    for workload in workloads:
+        report(f"{part}: {workload.label}")
+        yield workload
 
 
 def check(device: str, parts: Sequence[str], seconds: float) -> None:
