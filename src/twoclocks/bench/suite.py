@@ -17,7 +17,6 @@ from twoclocks.store.files import make_folder, write_atomic, write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 PARTS = ("steps", "evaluations", "where", "growth")
-Table = list[dict[str, str]]
 
 
 def measure(
@@ -82,56 +81,6 @@ def check(device: str, parts: Sequence[str], seconds: float) -> None:
             raise SettingError("--parts", part, f"use some of {', '.join(PARTS)}")
     if not 0 < seconds < math.inf:
         raise SettingError("--seconds", seconds, "use a number above 0")
-
-
-def tables(record: dict[str, Any]) -> dict[str, Table]:
-    """The record in words, a table for each part."""
-    peak = record["ceiling"]["operations_per_second"]
-    found: dict[str, Table] = {}
-    if "steps" in record:
-        found["training steps per second"] = [
-            {
-                "work": row["work"],
-                **{name: f"{value:,.1f}" for name, value in row["steps_per_second"].items()},
-                "over plain": f"{row['over_best_plain']:.2f}×",
-                "of products": f"{row['of_products']:.0%}",
-                "of ceiling": f"{row['operations_per_second'] / peak:.0%}",
-                "first step": f"{row['seconds_to_first_step']:.1f} s",
-            }
-            for row in record["steps"]
-        ]
-    if "evaluations" in record:
-        found["seconds per evaluation"] = [
-            {
-                "work": row["work"],
-                "samples": f"{row['samples']:,}",
-                **{name: f"{value:.3f}" for name, value in row["seconds"].items()},
-                "over plain": f"{row['over_best_plain']:.2f}×",
-            }
-            for row in record["evaluations"]
-        ]
-    if "where" in record:
-        found["milliseconds per step"] = [
-            {
-                "work": row["work"],
-                "loop": row["loop"],
-                **{name: f"{value / 1e3:.2f}" for name, value in row["microseconds"].items()},
-                "whole step": f"{row['step_microseconds'] / 1e3:.2f}",
-            }
-            for row in record["where"]
-        ]
-    if "growth" in record:
-        found["copies and neighbours"] = [
-            {
-                "quantity": row["quantity"],
-                "N": f"{row['n']:,}",
-                "D": f"{row['length']:,}",
-                "samples": f"{row['samples']:,}",
-                "seconds": f"{row['seconds']:.3f}",
-            }
-            for row in growth.headline(record["growth"]["rows"])
-        ]
-    return found
 
 
 def write(record: dict[str, Any], folder: Path) -> list[Path]:
