@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks import __version__, commands
+from twoclocks.bench_command import add_bench_command
 from twoclocks.core.address_space import NUMPY, TORCH, check_address_space, memory_errors_as_user_errors
 from twoclocks.core.arguments import EXIT_BAD_INPUT, OneLineParser, check_words, split_settings, unknown_option
 from twoclocks.core.errors import UserError
@@ -354,21 +355,7 @@ def _add_serve(add: _Add) -> None:
 
 
 def _add_other_commands(add: _Add) -> None:
-    bench = add(
-        "bench",
-        commands.bench_command,
-        "measure the speed, compared with a textbook loop and with the limit of this machine",
-    )
-    bench.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    bench.add_argument(
-        "--parts", nargs="+", metavar="PART", help="steps, evaluations, where, growth (default: all of them)"
-    )
-    bench.add_argument("--seconds", type=float, default=6.0, metavar="S", help="time per measurement (default: 6)")
-    bench.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for bench.json and the figures (default: write nothing)"
-    )
-    bench.add_argument("--json", action="store_true", help="print the result as JSON")
-
+    add_bench_command(add)
     listing = add("list", commands.list_command, "list presets, rules, models, settings, … or templates for your own")
     listing.add_argument("kind", choices=LISTS, metavar="KIND", help=f"one of {', '.join(LISTS)}")
     listing.add_argument("name", nargs="?", metavar="NAME", help="with KIND templates: print this template")

@@ -319,27 +319,6 @@ def verify_command(arguments: argparse.Namespace) -> int:
     return 0 if all(one.intact for one in found) else EXIT_DAMAGED
 
 
-def bench_command(arguments: argparse.Namespace) -> None:
-    from twoclocks.bench import suite
-    from twoclocks.report.console import show_lines, show_rows
-    from twoclocks.store.files import make_folder
-
-    parts = arguments.parts if arguments.parts is not None else suite.PARTS
-    report = log.info
-    if arguments.out is not None:
-        make_folder(arguments.out)  # before the minutes that measuring takes
-    record = suite.measure(arguments.device, parts, arguments.seconds, report)
-    written = suite.write(record, arguments.out) if arguments.out is not None else []
-    if arguments.json:
-        print(json.dumps(record, indent=2))
-        return
-    for title, rows in suite.tables(record).items():
-        show_lines("", f"{title}")
-        show_rows(rows)
-    for path in written:
-        show_lines(str(path))
-
-
 def list_command(arguments: argparse.Namespace) -> None:
     from twoclocks.report.console import show_rows
     from twoclocks.report.listing import cached_rows

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from functools import partial
 
 from docparts.formatting import as_table, interval, read_result, source_of
 from twoclocks.bench.growth import headline
-from twoclocks.bench.suite import tables
+from twoclocks.bench.tables import Block, tables
 
 
 def rules_speed() -> str:
@@ -103,16 +104,22 @@ def bench_tables(name: str) -> str:
     """The tables that ``twoclocks bench`` prints, of a stored record."""
     result = read_result(name)
     shown = {key: value for key, value in result.items() if key != "growth"}
-    parts = [f"{title[0].upper()}{title[1:]}:\n\n{as_table(rows)}" for title, rows in tables(shown).items()]
+    parts = [as_markdown(block) for block in tables(shown)]
     ceiling, machine = result["ceiling"], result["machine"]
     place = f"{machine['name']}, {machine['threads']} CPU threads"
     where = (
         f"{source_of(name, result, place)}\n"
         f"Ceiling: {ceiling['operations_per_second'] / 1e12:,.2f} TFLOP/s in the product {ceiling['product']}, "
         f"{ceiling['bytes_per_second'] / 1e12:,.2f} TB/s.\n"
-        "Products alone: the matrix products of the step, one after another."
+        "Products alone: the matrix products of the step's linear layers, one after another."
     )
     return "\n\n".join([*parts, where])
+
+
+def as_markdown(block: Block) -> str:
+    """A titled table with its sentences, in lines as wide as a page."""
+    sentences = "\n".join(textwrap.fill(sentence, 115) for sentence in block.sentences)
+    return f"{block.title[0].upper()}{block.title[1:]}:\n\n{as_table(block.rows)}\n\n{sentences}".rstrip()
 
 
 def same_clocks() -> str:

@@ -14,7 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twoclocks.objectives import EDM, Autoregressive
+from twoclocks.objectives.base import Objective
 from twoclocks.runs.assembly import Experiment
+
+Loss = Callable[..., Tensor]  # of objective, network and clean rows
 
 
 def edm_loss(objective: EDM, network: nn.Module, clean: Tensor) -> Tensor:
@@ -40,20 +43,28 @@ def next_token_loss(objective: Autoregressive, network: nn.Module, clean: Tensor
     return functional.cross_entropy(logits.flatten(0, 1), clean.flatten())
 
 
-def plain_step(experiment: Experiment) -> Callable[[], None]:
-    """One step of the loop that everybody writes first; the loss is read, as people do who want to see it."""
+def textbook_loss(objective: Objective) -> Loss:
+    """The mean loss of a batch, as the publication of the objective writes it."""
+    if isinstance(objective, EDM):
+        return edm_loss
+    assert isinstance(objective, Autoregressive)
+    return next_token_loss
+
+
+def plain_step(experiment: Experiment, transform: Callable[[Loss], Loss] = lambda loss: loss) -> Callable[[], None]:
+    """One step of the loop that everybody writes first; the loss is read, as people do who want to see it.
+
+    ``transform`` changes how the loss is computed, such as ``torch.compile``.
+    """
     settings, objective = experiment.settings.training, experiment.objective
     network, data = experiment.network, experiment.encode(experiment.train_rows)
     cls = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
     optimizer = cls(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    loss_of = transform(textbook_loss(objective))
 
     def step() -> None:
         batch = data[torch.randint(len(data), (settings.batch,), device=data.device)]
-        if isinstance(objective, EDM):
-            loss = edm_loss(objective, network, batch)
-        else:
-            assert isinstance(objective, Autoregressive)
-            loss = next_token_loss(objective, network, batch)
+        loss = loss_of(objective, network, batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -1,22 +1,22 @@
-"""Everything that ``twoclocks bench`` measures, as one record with its origin, as tables, and as figures."""
+"""Everything that ``twoclocks bench`` measures, as one record with its origin, and as figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from twoclocks.bench import curves, growth, steps, where
+from twoclocks.bench.workloads import WORKLOADS, Workload
 from twoclocks.core.errors import SettingError, UnavailableError
 from twoclocks.core.theme import picture
 from twoclocks.store.files import make_folder, write_atomic, write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 PARTS = ("steps", "evaluations", "where", "growth")
-Table = list[dict[str, str]]
 
 
 def measure(
@@ -24,13 +24,19 @@ def measure(
     parts: Sequence[str] = PARTS,
     seconds: float = 6.0,
     report: Callable[[str], None] = lambda line: None,
+    compiled: bool | None = None,
 ) -> dict[str, Any]:
-    """The record of all parts on one device; ``seconds`` are spent on each training step that is timed."""
+    """The record of all parts on one device; ``seconds`` are spent on each training step that is timed.
+
+    ``compiled``: also measure the textbook loop under ``torch.compile``; None: on a GPU.
+    """
     check(device, parts, seconds)
     threads = torch.get_num_threads()
-    workloads = steps.WORKLOADS[device]
+    workloads = WORKLOADS[device]
+    choice = "" if compiled is None else f" --{'' if compiled else 'no-'}compiled"
+    compiles = device != "cpu" if compiled is None else compiled
     record: dict[str, Any] = {
-        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}",
+        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}{choice}",
         "commit": commit(),
         "versions": versions(),
         "machine": machine(device),
@@ -47,21 +53,24 @@ def measure(
                 record[part] = [
                     row for workload in workloads[:2] for row in where.where_rows(workload, device, seconds / 3)
                 ]
+            elif part == "steps":
+                record[part] = [
+                    steps.step_row(workload, device, seconds, compiles) for workload in named(part, workloads, report)
+                ]
             else:
-                some = workloads if part == "steps" else workloads[:2]
-                record[part] = [measure_one(part, workload, device, seconds, report) for workload in some]
+                record[part] = [
+                    steps.evaluation_row(workload, device) for workload in named(part, workloads[:2], report)
+                ]
     finally:
         torch.set_num_threads(threads)
     return record
 
 
-def measure_one(
-    part: str, workload: steps.Workload, device: str, seconds: float, report: Callable[[str], None]
-) -> dict[str, Any]:
-    report(f"{part}: {workload.label}")
-    if part == "steps":
-        return steps.step_row(workload, device, seconds)
-    return steps.evaluation_row(workload, device)
+def named(part: str, workloads: list[Workload], report: Callable[[str], None]) -> Iterator[Workload]:
+    """The workloads, each reported when it is begun."""
+    for workload in workloads:
+        report(f"{part}: {workload.label}")
+        yield workload
 
 
 def check(device: str, parts: Sequence[str], seconds: float) -> None:
@@ -72,56 +81,6 @@ def check(device: str, parts: Sequence[str], seconds: float) -> None:
             raise SettingError("--parts", part, f"use some of {', '.join(PARTS)}")
     if not 0 < seconds < math.inf:
         raise SettingError("--seconds", seconds, "use a number above 0")
-
-
-def tables(record: dict[str, Any]) -> dict[str, Table]:
-    """The record in words, a table for each part."""
-    peak = record["ceiling"]["operations_per_second"]
-    found: dict[str, Table] = {}
-    if "steps" in record:
-        found["training steps per second"] = [
-            {
-                "work": row["work"],
-                **{name: f"{value:,.1f}" for name, value in row["steps_per_second"].items()},
-                "over plain": f"{row['over_best_plain']:.2f}×",
-                "of products": f"{row['of_products']:.0%}",
-                "of ceiling": f"{row['operations_per_second'] / peak:.0%}",
-                "first step": f"{row['seconds_to_first_step']:.1f} s",
-            }
-            for row in record["steps"]
-        ]
-    if "evaluations" in record:
-        found["seconds per evaluation"] = [
-            {
-                "work": row["work"],
-                "samples": f"{row['samples']:,}",
-                **{name: f"{value:.3f}" for name, value in row["seconds"].items()},
-                "over plain": f"{row['over_best_plain']:.2f}×",
-            }
-            for row in record["evaluations"]
-        ]
-    if "where" in record:
-        found["milliseconds per step"] = [
-            {
-                "work": row["work"],
-                "loop": row["loop"],
-                **{name: f"{value / 1e3:.2f}" for name, value in row["microseconds"].items()},
-                "whole step": f"{row['step_microseconds'] / 1e3:.2f}",
-            }
-            for row in record["where"]
-        ]
-    if "growth" in record:
-        found["copies and neighbours"] = [
-            {
-                "quantity": row["quantity"],
-                "N": f"{row['n']:,}",
-                "D": f"{row['length']:,}",
-                "samples": f"{row['samples']:,}",
-                "seconds": f"{row['seconds']:.3f}",
-            }
-            for row in growth.headline(record["growth"]["rows"])
-        ]
-    return found
 
 
 def write(record: dict[str, Any], folder: Path) -> list[Path]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
+from twoclocks.bench.conditions import with_precision
 from twoclocks.bench.reference import plain_step
-from twoclocks.bench.steps import Row, Workload, seeded, with_precision
 from twoclocks.bench.timing import Work, rate, wait
+from twoclocks.bench.workloads import Row, Workload, seeded
 from twoclocks.core.theme import light, style
 
 PURPOSES = {  # the first whose pattern is found in a name

@@ -180,6 +180,16 @@ def show_rows(rows: Sequence[dict[str, str]]) -> None:
     wide_console().print(table_of(rows))
 
 
+def show_table(title: str, rows: Sequence[dict[str, str]], sentences: Sequence[str] = ()) -> None:
+    """A titled table and what it means, all within the width of the console; sentences break between words."""
+    console = wide_console()
+    console.print()
+    console.print(cell(title))
+    console.print(table_of(rows))
+    for sentence in sentences:
+        console.print(cell(sentence))
+
+
 SHORT = 12  # characters of a cell that is not broken over two lines
 
 
