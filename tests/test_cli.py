@@ -179,7 +179,7 @@ def test_interruption_has_its_own_exit_code(
     def interrupt(self: object, *arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Experiment, "train", interrupt)
+    monkeypatch.setattr(Experiment, "updates", interrupt)
     assert main(["run", "demo", *FAST]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert main(["clocks", "runs/demo"]) == 2

@@ -189,7 +189,8 @@ def distance(one: torch.nn.Module, other: torch.nn.Module) -> float:
 
 def test_batched_runs_are_stored_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints are written from the stack and read into it; moments too."""
-    change = {"training.steps": 40, "evaluation.steps": [0, 20, 40]}
+    # The batched form has one thread and the textbook's kernels, whatever a run alone would have.
+    change = {"training.steps": 40, "evaluation.steps": [0, 20, 40], "training.threads": 2}
     together = list(members("demo", tmp_path / "together", change).values())
     original = Session.on_step
 

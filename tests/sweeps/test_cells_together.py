@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_sweep import cell_contents, write_spec
 
 from twoclocks.cli import main
+from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import SettingError
-from twoclocks.runs import load_run
+from twoclocks.runs import load_run, run
 from twoclocks.runs.session import Session
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps import EXECUTORS, Plan, Sweep, read_plan, run_sweep
 from twoclocks.sweeps.dispatch import Dispatch
 from twoclocks.sweeps.executors import Job, JobResult, Pool
+from twoclocks.sweeps.local import LocalPool
 from twoclocks.sweeps.together import FREE, group_of, suggested_count
 from twoclocks.training.stopping import StopRequest
 
@@ -168,3 +171,22 @@ def test_it_is_a_setting_of_the_executor(tmp_path: Path, capsys: pytest.CaptureF
     assert [one["attempts"][0]["together"] for one in statuses] == [2, 2]
     with pytest.raises(SettingError, match="together"):
         EXECUTORS.create("local", together=-1)
+
+
+def test_each_cell_of_a_job_has_its_own_result(tmp_path: Path) -> None:
+    """The first cell's folder holds another run; the others of its job finish."""
+    three = read_plan(write_spec(tmp_path / "three.yaml", seeds={"training": 3}))
+    paths = [tmp_path / cell.key for cell in three.cells]
+    run(replace(three.cells[0].settings, data=replace(three.cells[0].settings.data, seed=9)), paths[0])
+    first, *others = (
+        {"key": cell.key, "settings": to_mapping(cell.settings), "out": str(path)}
+        for cell, path in zip(three.cells, paths, strict=True)
+    )
+    with LocalPool(capacity=1, devices=0) as pool:
+        pool.start(Job(**first, checkpoint_seconds=30.0, others=tuple(others)))
+        while not (results := pool.wait(5)):
+            pass
+    assert {one.key: one.outcome for one in results} == dict(
+        zip([cell.key for cell in three.cells], ["failed", "finished", "finished"], strict=True)
+    )
+    assert "holds a run with other settings" in results[0].reason
