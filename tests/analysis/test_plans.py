@@ -277,8 +277,8 @@ def test_wrong_budgets(words: str) -> None:
 class Timed:
     """The timings of a run: training of so many seconds per step, evaluations of 5 s."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float | None, was_together: bool = False) -> None:
+        self.seconds, self.was_together = seconds, was_together
 
     def timings(self) -> dict[str, Any]:
         if self.seconds is None:
@@ -292,8 +292,8 @@ class Timed:
 
 
 def test_hours_become_steps_at_the_pace_of_the_pilots() -> None:
-    runs: Any = [Timed(0.1), Timed(0.2), Timed(0.6), Timed(None)]
-    assert step_seconds(runs[1]) == pytest.approx(0.2) and step_seconds(runs[3]) is None
+    runs: Any = [Timed(0.1), Timed(0.2), Timed(0.6), Timed(None), Timed(9.0, was_together=True)]
+    assert step_seconds(runs[1]) == pytest.approx(0.2) and step_seconds(runs[3]) is step_seconds(runs[4]) is None
     pace = pace_of(runs)
     assert pace is not None and (pace.median, pace.runs) == (pytest.approx(0.2), 3)
     assert (pace.fastest, pace.slowest) == (pytest.approx(0.1), pytest.approx(0.6))

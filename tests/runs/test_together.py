@@ -144,6 +144,8 @@ def test_memory_that_runs_out_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     assert {str(one).split(":")[0] for one in endings} == {"memory"}
 
 
+SHARED = {section: values for section, values in TINY.items() if section != "rule"}
+CPU = {"training": {**TINY["training"], "device": "cpu", "precision": "float32"}}
 # What a step can contain: the batched form must know all of it.
 CONTENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "dit": ("demo", {**PRESETS["demo"], "training.average": 0.9, "model.dropout": 0.2, "model.registers": 2}),
@@ -154,6 +156,11 @@ CONTENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "epochs": ("demo-gpt", {**PRESETS["demo-gpt"], "training.order": "epochs", "training.warm_up": 4}),
     "descent": ("demo-gpt", {**PRESETS["demo-gpt"], "training.optimizer": "sgd", "training.momentum": 0.9}),
     "bfloat16": ("demo", {**PRESETS["demo"], "training.precision": "bfloat16"}),
+    "unet1d": ("p2-rhm-small", {**SHARED, "data.n": 64, "model.width": 16, "objective.sampler_levels": 4}),
+    "unet2d": ("images-small", {"model.width": 8, "evaluation.samples": 100, "training.batch": 8}),
+    "mlp": ("p2-kernel-small", {"model.width": 64}),
+    "masked diffusion": ("p2-md4-rhm", {**SHARED, "data.n": 64, "model": SMALL_MODEL, **CPU}),
+    "text": ("text-small", {"model": SMALL_MODEL, "evaluation.prompts": 0, "rule.length": 64}),
 }
 
 

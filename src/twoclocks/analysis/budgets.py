@@ -82,7 +82,9 @@ def pace_of(runs: Sequence[Run]) -> Pace | None:
 
 
 def step_seconds(run: Run) -> float | None:
-    """Seconds per training step of a run, without its evaluations; None where they were not stored."""
+    """Seconds per training step of a run, without its evaluations; None where they were not stored, or not its own."""
+    if run.was_together:
+        return None
     try:
         timings = run.timings()
     except (UserError, OSError):

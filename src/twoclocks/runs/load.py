@@ -169,6 +169,11 @@ class Run:
         training = timings["seconds"][-1] - timings["evaluation_seconds"].sum()
         return float(training / max(timings["step"][-1], 1))
 
+    @property
+    def was_together(self) -> bool:
+        """Whether its process trained other runs at the same time, so that its seconds are also theirs."""
+        return any(one.get("together", 1) > 1 for one in self.status.get("attempts", ()))
+
     def metric(self, name: str) -> Column:
         """Meaning and chance levels of a column."""
         known = {entry["name"]: entry for entry in self.manifest["metrics"]}

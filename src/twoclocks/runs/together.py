@@ -85,11 +85,12 @@ def run_together(
 def joint_step(experiments: Mapping[int, Experiment], stack: Stack | None) -> JointStep:
     """What makes the updates of all runs; the steps are made at the first call, when checkpoints are loaded."""
     made: list[JointStep] = []
+    captures = any(one.training.captures for one in experiments.values())
 
     def step(due: Due) -> None:
         if not made:
             steps = [one.make_step(captures=stack is None) for one in experiments.values()]
-            made.append(InTurn(steps) if stack is None else Batched(steps, stack))
+            made.append(InTurn(steps) if stack is None else Batched(steps, stack, captures))
         made[0]({row: due[place] for row, place in enumerate(experiments) if place in due})
 
     return step
@@ -105,7 +106,8 @@ def share_samples(experiments: Sequence[Experiment], stack: Stack) -> None:
     if first.objective.levels is None and first.noise.shape[1] > LONGEST:
         return
     noise = torch.stack([one.noise for one in experiments])
-    draw = Replayed(lambda: stack.map(partial(sample, first.objective), stack.sampled, noise), noise.is_cuda)
+    work = partial(stack.map, partial(sample, first.objective), stack.sampled, noise)
+    draw = Replayed(work, first.training.captures)
     drawn: dict[int, Tensor] = {}  # by the number of updates before; one entry
 
     def part(place: int) -> Tensor:

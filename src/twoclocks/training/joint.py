@@ -100,11 +100,12 @@ def stacked(named: Sequence[Mapping[str, Tensor]]) -> Tensors:
 class Batched:
     """One update of all runs, in which every operation on weights works on all of them at once.
 
-    All runs must have made the same number of updates, and must differ in seeds, data and rates alone.
+    The runs must differ in seeds, data and rates alone; they need not stand at the same step. A run that is not due
+    any more is computed all the same, since a CUDA graph always does the same work: whoever ended it has stored it.
     """
 
-    def __init__(self, steps: Sequence[Step], stack: Stack) -> None:
-        self.steps, self.stack = steps, stack
+    def __init__(self, steps: Sequence[Step], stack: Stack, captures: bool = False) -> None:
+        self.steps, self.stack, self.captures = steps, stack, captures
         self.plain = [plain_part(step) for step in steps]
         self.update: Callable[[], None] | None = None
 
@@ -112,8 +113,7 @@ class Batched:
         for place, number in due.items():
             self.steps[place].begin(number)
         if self.update is None:
-            on_gpu = self.plain[0].loss_sum.is_cuda
-            self.update = self.captured() if on_gpu else self.all_updates
+            self.update = self.captured() if self.captures else self.all_updates
             for place, number in due.items():  # the capture drew random numbers
                 self.steps[place].begin(number)
         self.update()

@@ -131,14 +131,17 @@ def arm_json(one: ArmResult) -> dict[str, Any]:
 def read_findings(experiment: PairedExperiment, root: Path, rows: Path | None = None) -> Findings:
     """Read the finished runs of an experiment from their rows, or else their directories, and estimate all effects."""
     results: dict[str, list[RunResult]] = {}
-    manifests = []
+    manifests, shared = [], False
     for arm, seed, _ in experiment.cells:
         run = experiment.run(arm, seed, root, rows)
         manifests.append(run.manifest)
+        shared = shared or run.was_together
         if run.status["status"] not in ("finished", "diverged"):
             raise UserError(f"{run.path}: the run of {arm.name}, seed {seed}, is not finished; give the command again")
         results.setdefault(arm.name, []).append(read_result(arm, seed, run))
     effects, notes = estimate(results)
+    if shared:
+        notes = [*notes, "Some runs were trained together with others, so their seconds are also those of the others."]
     seconds = {name: float(np.median([run.step_seconds for run in runs])) for name, runs in results.items()}
     base = experiment.arms[0]
     found = []
