@@ -11,18 +11,23 @@ from twoclocks.data.encodings import Decoded
 from twoclocks.data.sets import natural_held_out, training_set
 from twoclocks.evaluation import image_neighbours
 from twoclocks.evaluation.evaluator import Evaluator
-from twoclocks.evaluation.image_neighbours import ImageNeighbours, RatioCopies, fraction
+from twoclocks.evaluation.image_neighbours import Factor, ImageNeighbours, RatioCopies, fraction
 from twoclocks.evaluation.settings import EvaluationSettings
 
 
-def random_images(count: int, seed: int) -> torch.Tensor:
-    return torch.randint(0, 256, (count, 3, 5, 4), generator=torch.Generator().manual_seed(seed))
+def random_images(count: int, seed: int, shape: tuple[int, ...] = (3, 5, 4)) -> torch.Tensor:
+    return torch.randint(0, 256, (count, *shape), generator=torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.parametrize(
+    "shape", [(3, 5, 4), (1, 17, 16), (3, 10, 9)]
+)  # float64; integers of 8 bits; not a multiple of 8
 @pytest.mark.parametrize("side", [3, 2048])
-def test_the_two_nearest_are_those_of_a_slow_search(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_neighbours, "SIDE", side)
-    images, samples = random_images(23, 0), random_images(11, 1)
+def test_the_two_nearest_are_those_of_a_slow_search(
+    side: int, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(image_neighbours.SIDE, "cpu", side)
+    images, samples = random_images(23, 0, shape), random_images(11, 1, shape)
     found = ImageNeighbours(images).two_nearest(samples)
     for row, sample in enumerate(samples.numpy()):
         differences = (images.numpy() - sample) / 127.5
@@ -45,6 +50,24 @@ def test_wrong_sets_are_refused() -> None:
         ImageNeighbours(random_images(1, 0))
     with pytest.raises(ValueError, match="values"):
         ImageNeighbours(random_images(3, 0)).two_nearest(torch.zeros(2, 1, 2, 2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("values", [64, 256, 3073, image_neighbours.MOST_VALUES, image_neighbours.MOST_VALUES + 1])
+def test_squared_distances_are_exact_also_between_the_farthest_images(values: int) -> None:
+    black, white, grey = (torch.full((1, values), level, dtype=torch.uint8) for level in (0, 255, 128))
+    rows = torch.cat([black, white, grey])
+    found = Factor.of(rows).squared_distances(rows).long()
+    expected = torch.tensor([[(a - b) ** 2 * values for b in (0, 255, 128)] for a in (0, 255, 128)])
+    assert torch.equal(found, expected)
+
+
+def test_what_is_no_pixel_is_refused() -> None:
+    """A byte would wrap silently."""
+    for wrong in (random_images(3, 0).float(), random_images(3, 0) + 200, random_images(3, 0) - 200):
+        with pytest.raises(ValueError, match="0 to 255"):
+            ImageNeighbours(wrong)
+        with pytest.raises(ValueError, match="0 to 255"):
+            ImageNeighbours(random_images(3, 0)).two_nearest(wrong)
 
 
 def test_words_of_ratios() -> None:

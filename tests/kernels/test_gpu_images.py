@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from twoclocks.evaluation.image_neighbours import ImageNeighbours
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 
@@ -57,3 +58,12 @@ def test_replayed_samples_are_the_samples_of_the_current_weights() -> None:
         replayed = made.sample().clone()
         made.samplers.clear()
         assert torch.equal(made.sample(), replayed) and not torch.equal(replayed, fresh)
+
+
+def test_nearest_images_on_the_gpu_are_those_on_the_cpu() -> None:
+    """Products of 8-bit integers have conditions on sizes there, which padding meets."""
+    for count, samples, shape in ((50, 3, (3, 32, 32)), (9001, 40, (1, 17, 19)), (7, 1, (1, 8, 8))):
+        generator = torch.Generator().manual_seed(count)
+        images, given = (torch.randint(0, 256, (n, *shape), generator=generator) for n in (count, samples))
+        here, there = (ImageNeighbours(images.to(device)).two_nearest(given.to(device)) for device in ("cpu", "cuda"))
+        assert torch.equal(here.distance, there.distance.cpu()) and torch.equal(here.row, there.row.cpu())
