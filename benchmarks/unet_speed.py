@@ -18,7 +18,8 @@ from typing import Any
 
 import torch
 
-from twoclocks.bench.steps import ceiling, layer_shapes
+from twoclocks.bench.products import layer_shapes
+from twoclocks.bench.steps import ceiling
 from twoclocks.bench.timing import rate
 from twoclocks.core.config import to_mapping
 from twoclocks.models.base import parameter_count

@@ -25,9 +25,6 @@ from twoclocks.integrations.accelerate import MonitorHook
 from twoclocks.integrations.denoising_loss import DenoisingLoss, denoising_loss
 from twoclocks.monitor.descriptors import load_descriptor
 
-SMOKE = {"size": 8, "held_out": 50, "train": 2, "batch": 8, "rate": 2e-3, "warmup": 10, "steps": 400, "every": 40}
-SMOKE |= {"generations": 48, "guidance": 1.0, "sampling_steps": 10}
-
 
 class StandIn(tc.monitor.Correlation):
     """Correlation of pixels, where no descriptor is given: it misses copies that are shifted, cut or redrawn."""
@@ -59,11 +56,11 @@ def arguments() -> argparse.Namespace:
     add("--sampling-steps", type=int, default=50, help="per generation (default: %(default)s)")
     add("--smoke", action="store_true", help="tiny sizes, with a pipeline and images that are made first")
     if parser.parse_args().smoke:
+        from tiny_pipeline import SMOKE, write_inputs
+
         parser.set_defaults(**SMOKE)
     asked = parser.parse_args()
     if asked.smoke and asked.model is asked.images is None:
-        from tiny_pipeline import write_inputs
-
         asked.model, asked.images = write_inputs(asked.out)
     if asked.model is None or asked.images is None:
         parser.error("--model, --images: give both folders, or --smoke for an example")
@@ -77,12 +74,11 @@ def read_images(folder: Path, size: int) -> tuple[np.ndarray, list[str]]:
     file = folder / "metadata.jsonl"
     try:
         entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        captions = [str(one["text"]) for one in entries]
+        names, captions = ([str(one[key]) for one in entries] for key in ("file_name", "text"))
     except (ValueError, KeyError, TypeError):
         sys.exit(f'{file}: give one line per image: {{"file_name": "1.png", "text": "a caption"}}')
-    images = (Image.open(folder / one["file_name"]).convert("RGB") for one in entries)
-    pixels = [np.asarray(ImageOps.fit(image, (size, size))).transpose(2, 0, 1) for image in images]
-    return np.stack(pixels), captions
+    images = (Image.open(folder / name).convert("RGB") for name in names)
+    return np.stack([np.asarray(ImageOps.fit(one, (size, size))).transpose(2, 0, 1) for one in images]), captions
 
 
 @torch.no_grad()
@@ -203,8 +199,7 @@ def main() -> None:
             if decision.phase == "learning":
                 save_weights(accelerator.unwrap_model(unet), asked.out / "before_copying", asked.lora)
         save_checkpoint(accelerator, asked.out, step)
-    accelerator.print(f"stop: {hook.stop} at step {step}; {hook.decision.reason}")
-    accelerator.print(f"loss gap: {hook.decision.clocks.gap}")
+    accelerator.print(f"stop: {hook.stop} at step {step}; {hook.decision.reason}\nloss gap: {hook.decision.clocks.gap}")
 
 
 if __name__ == "__main__":

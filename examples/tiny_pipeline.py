@@ -12,6 +12,10 @@ from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 COLOURS = {"red": (220, 30, 40), "green": (40, 180, 60), "blue": (40, 70, 220), "grey": (128, 128, 128)}
 SIDE, TOKENS = 8, 32  # pixels, and most tokens of a caption
 
+# Settings of the example at this size.
+SMOKE = {"size": 8, "held_out": 50, "train": 2, "batch": 8, "rate": 2e-3, "warmup": 10, "steps": 400, "every": 40}
+SMOKE |= {"generations": 48, "guidance": 1.0, "sampling_steps": 10}
+
 
 def write_inputs(folder: Path) -> tuple[Path, Path]:
     """Folders of a tiny pipeline and of its images; written if they are not there from an earlier start."""

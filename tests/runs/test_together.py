@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 import torch
 from small_runs import SMALL_MODEL, TINY
 
+from twoclocks.core.config import build, merge, nested, setting, to_mapping
 from twoclocks.core.errors import UserError
+from twoclocks.models import MODELS, ModelSettings, Network
 from twoclocks.runs import Run, load_run, load_settings, run
 from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.rows import StoredRun, write_rows
 from twoclocks.runs.session import Session
 from twoclocks.runs.settings import RunSettings
 from twoclocks.runs.together import Ending, Member, run_together, share_samples
@@ -41,8 +46,6 @@ def members(preset: str, folder: Path, change: Mapping[str, Any] | None = None) 
 
 
 def settings_of(base: RunSettings, point: Mapping[str, Any]) -> RunSettings:
-    from twoclocks.core.config import build, merge, nested, to_mapping
-
     return build(RunSettings, merge(to_mapping(base), nested(dict(point))))
 
 
@@ -130,6 +133,150 @@ def test_a_run_that_another_process_writes_is_left_out(tmp_path: Path) -> None:
         endings = run_together([*together.values(), other])
     assert [type(one) for one in endings] == [type(None), type(None), LockedError, type(None), UserError]
     assert "holds a run with other settings" in str(endings[-1])
+
+
+def test_a_fault_of_one_run_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its update, in its start, and when its directory is opened."""
+    update, start, opening = Experiment.make_step, Session.__init__, Experiment.dry_run
+
+    def breaks(self: Any, *given: Any, **named: Any) -> Any:
+        step = update(self, *given, **named)
+        if self.settings.data.seed == 1:
+            object.__setattr__(step, "update", fails)
+        return step
+
+    def fails() -> None:
+        raise RuntimeError("in its update")
+
+    def no_session(self: Session, experiment: Experiment, *given: Any) -> None:
+        if experiment.settings.training.seed == 1:
+            raise RuntimeError("in its start")
+        start(self, experiment, *given)
+
+    def too_large(self: Experiment) -> None:
+        if self.settings.training.optimizer == "adamw" and self.settings.training.weight_decay == 0.1:
+            raise RuntimeError("CUDA error: out of memory")
+        opening(self)
+
+    monkeypatch.setattr(Experiment, "make_step", breaks)
+    monkeypatch.setattr(Session, "__init__", no_session)
+    monkeypatch.setattr(Experiment, "dry_run", too_large)
+    together = members("demo-gpt", tmp_path, {"training.threads": 1})
+    endings = dict(zip(together, run_together(list(together.values())), strict=True))
+    assert endings["first"] is None and load_run(together["first"].out).status["status"] == "finished"
+    words = {name: str(error).split(":")[0] for name, error in endings.items() if error is not None}
+    assert words == {"initial weights": "in its start", "data": "in its update", "rate": "memory"}
+
+
+def test_an_interrupt_is_recorded_in_every_run_and_a_lock_ends_with_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = members("demo-gpt", tmp_path, {"training.steps": 60})
+    short = Member(settings_of(together["first"].settings, {"clocks.stop": "never"}), tmp_path / "short")
+    original, free = Session.on_step, []
+
+    def interrupt(self: Session, step: int) -> None:
+        original(self, step)
+        if self.directory.path == short.out and step == 10:
+            raise RuntimeError("a fault")
+        if self.directory.path.name == "rate" and step == 20:
+            with WriterLock(short.out):  # another process could continue the run that failed
+                free.append(step)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "on_step", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_together([short, *together.values()])
+    assert free == [20]
+    assert {load_run(one.out).status["status"] for one in together.values()} == {"interrupted"}
+    assert load_run(short.out).status["status"] == "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OddSettings(ModelSettings):
+    """Networks of a user that keep or draw what is neither a parameter nor a buffer."""
+
+    task: ClassVar[str] = "predict the next token"
+    example: ClassVar[tuple[tuple[int, ...], int]] = ((12,), 2)
+    kind: str = setting("attribute", "what is odd")
+
+    def build(self, shape: tuple[int, ...], symbols: int) -> Odd:
+        return Odd(self.kind, symbols)
+
+    @property
+    def title(self) -> str:
+        return f"odd ({self.kind})"
+
+
+class Odd(Network):
+    def __init__(self, kind: str, symbols: int) -> None:
+        super().__init__()
+        self.kind, self.key, self.fixed = kind, 0, torch.randn(8)
+        self.embed, self.head = torch.nn.Embedding(symbols + 1, 8), torch.nn.Linear(8, symbols)
+        self.drop, self.norm = torch.nn.Dropout(0.3), torch.nn.BatchNorm1d(8)
+
+    def begin_step(self, key: int) -> None:
+        self.key = key % 97
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens % self.embed.num_embeddings).cumsum(dim=1)
+        if self.kind == "attribute":
+            x = x * self.fixed
+        if self.kind == "key" and self.training:
+            x = x * (1 + self.key / 97)
+        if self.kind == "draws":
+            x = self.drop(x)
+        if self.kind == "norm":
+            x = self.norm(x.transpose(1, 2)).transpose(1, 2)
+        out: torch.Tensor = self.head(torch.relu(x))
+        return out
+
+
+@pytest.fixture
+def odd_networks() -> Iterator[None]:
+    MODELS.register("odd")(OddSettings)
+    yield
+    MODELS._members.pop("odd")
+
+
+@pytest.mark.usefixtures("odd_networks")
+@pytest.mark.parametrize("kind", ["attribute", "key", "draws", "norm"])
+def test_networks_that_cannot_be_batched_make_their_own_steps(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What they keep is found by trying; buffers, as of a normalisation, are stacked and stay as they are."""
+    base = load_settings("demo-gpt", {**TINY, "model": {"name": "odd", "kind": kind}, "training.threads": 1})
+    odd = [Member(settings_of(base, {"training.seed": seed}), tmp_path / f"{seed}") for seed in range(3)]
+    with caplog.at_level(logging.WARNING, "twoclocks"):
+        assert run_together(odd, batched=True) == [None] * 3
+    assert ("cannot be trained batched" in caplog.text) == (kind != "norm")
+    if kind == "draws":  # from the process's own stream, so no two runs of it are equal
+        return
+    for member in odd:
+        alone = run(member.settings, tmp_path / "alone" / member.out.name)
+        assert np.allclose(load_run(member.out).metrics()["loss"], alone.metrics()["loss"], rtol=5e-3, equal_nan=True)
+
+
+def test_dropout_is_that_of_each_run_also_beside_one_that_never_trains(tmp_path: Path) -> None:
+    together = members("demo-gpt", tmp_path, {"model": {**SMALL_MODEL, "dropout": 0.3}, "training.threads": 1})
+    first, second, *_ = together.values()
+    first.out.mkdir(parents=True)
+    with WriterLock(first.out):
+        assert isinstance(run_together([first, second], batched=True)[0], LockedError)
+        third = Member(second.settings, tmp_path / "third")
+        assert isinstance(run_together([first, second, third], batched=True)[0], LockedError)
+    alone = run(second.settings, tmp_path / "alone")
+    for member in (second, third):
+        assert np.allclose(load_run(member.out).metrics()["loss"], alone.metrics()["loss"], rtol=2e-3, equal_nan=True)
+
+
+def test_rows_say_that_a_run_was_trained_together(tmp_path: Path) -> None:
+    first, second, *_ = members("demo-gpt", tmp_path).values()
+    assert run_together([first, second]) == [None, None]
+    alone = run(first.settings, tmp_path / "alone")
+    for done, together in ((load_run(first.out), True), (alone, False)):
+        rows = StoredRun(write_rows(done, tmp_path / "rows" / done.path.name))
+        assert done.was_together == rows.was_together == together
 
 
 def test_memory_that_runs_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

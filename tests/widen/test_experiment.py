@@ -238,6 +238,22 @@ def small_experiment() -> PairedExperiment:
     return plan_experiment(base, {"dropout": ALL["dropout"]}, seeds=2, longer=1)
 
 
+def test_the_command_can_be_repeated_when_it_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it wrote beside the runs is no reason to refuse the folder, and nothing is trained again."""
+    small = {"training.steps": 12, "evaluation.samples": 256, "evaluation.evaluations": 3, "clocks.sustain": 1}
+    small |= {"model.width": 16, "model.depth": 1, "model.heads": 1}
+    words = ["widen", "demo-gpt", "--with", "dropout", "--seeds", "2", "--longer", "1", "--out", str(tmp_path / "out")]
+    words += [word for name, value in small.items() for word in (f"--{name}", str(value))]
+    assert main([*words, "--executor.together", "2"]) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("status.json")}
+    assert main(words) == 0 and len(before) == 4
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("status.json")}
+    found = json.loads((tmp_path / "out" / "widen.json").read_text())
+    assert any("trained together" in note for note in found["notes"])
+    (tmp_path / "out" / "other.txt").touch()
+    assert main(words) == 2 and "is not an empty folder" in capsys.readouterr().err
+
+
 def test_an_experiment_goes_on_from_its_rows_on_another_machine(tmp_path: Path) -> None:
     experiment, executor = small_experiment(), executor_of("local", 2, {})[0]
     here, rows, there = tmp_path / "here", tmp_path / "rows", tmp_path / "there"

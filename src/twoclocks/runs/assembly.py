@@ -256,6 +256,12 @@ class Experiment:
         if self.network.fused is not None:
             self.network.fused.weights_changed()
 
+    def weights_moved(self) -> None:
+        """Forget what was captured with the weights in other memory than now."""
+        self.samplers.clear()
+        if self.extraction is not None:
+            self.extraction.samplers.clear()
+
     def state(self) -> dict[str, Tensor]:
         """Weights, their average, optimizer moments and loop under flat names: all that a run needs to continue."""
         check_finite(self.network, self.loop)

@@ -74,6 +74,7 @@ def write_rows(run: Run, folder: Path) -> Path:
         **{key: manifest[key] for key in ("commit", "versions", "machine", "metrics")},
         **{key: status.get(key) for key in STATUS},
         "step_seconds": run.step_seconds,
+        **({"together": True} if run.was_together else {}),
         "evaluations": len(rows),
         "clocks": run.clocks().as_json(),
         "derived": run.derived,
@@ -157,6 +158,10 @@ class StoredRun(RunReading):
         if found is None:
             raise UserError(f"{self.path}: its rows do not say how long a step took; write them again from the run")
         return float(found)
+
+    @property
+    def was_together(self) -> bool:
+        return bool(self.lines[0].get("together"))
 
     @property
     def is_evaluated(self) -> bool:

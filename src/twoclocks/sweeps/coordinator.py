@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -166,13 +166,17 @@ def run_sweep(
     *,
     retries: int = RETRIES,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    besides: Sequence[str] = (),
 ) -> Sweep:
-    """Run all cells that are not finished; then write a table to ``root`` with one row per cell, failed or not."""
+    """Run all cells that are not finished; then write a table to ``root`` with one row per cell, failed or not.
+
+    ``besides`` are names of further files that the caller writes to ``root``.
+    """
     for name, value in (("retries", retries), ("checkpoint_seconds", checkpoint_seconds)):
         if not value >= 0:
             raise SettingError(name, value, "use a number of at least 0")
     root = Path(root)
-    check_free(root, besides=["cells", "sweep.json", "table.csv", "table.parquet"])
+    check_free(root, besides=["cells", "sweep.json", "table.csv", "table.parquet", *besides])
     sweep = Sweep(plan, root)
     sweep.warn_of_changed_imports()
     waiting = [cell for cell in plan.cells if not sweep.complete(cell)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from twoclocks.core.config import to_mapping
@@ -60,7 +59,7 @@ class Dispatch:
         self.sweep.dispatching = True
         while self.queue or self.alone or self.later or running:
             self.queue_again()
-            while self.queue and len({keys[0] for keys in self.jobs.values()}) < self.pool.capacity:
+            while self.queue and self.count_jobs() < self.pool.capacity:
                 key = self.queue.popleft()
                 self.submit([key, *self.companions(key)], alone=False)
             if self.alone and not (running or self.queue or self.later):
@@ -85,16 +84,24 @@ class Dispatch:
             self.sweep.forget(key)
             self.queue.append(key)
 
+    def count_jobs(self) -> int:
+        """How many jobs are running."""
+        return len({keys[0] for keys in self.jobs.values()})
+
     def companions(self, key: str) -> list[str]:
-        """Take cells from the queue that can be trained together with this one, as many as are worth it."""
-        most = self.count_together(self.cells[key].settings) - 1
-        if most < 1 or key in self.singles:
+        """Take cells from the queue that can be trained together with this one.
+
+        As many as are worth it, but not so many that other places of the pool have nothing to do.
+        """
+        most = self.count_together(self.cells[key].settings)
+        if most < 2 or key in self.singles:
             return []
         for other in (key, *self.queue):
             if other not in self.groups:
                 self.groups[other] = group_of(self.cells[other].settings)
-        alike = (one for one in self.queue if one not in self.singles and self.groups[one] == self.groups[key])
-        chosen = list(islice(alike, most))
+        alike = [one for one in self.queue if one not in self.singles and self.groups[one] == self.groups[key]]
+        share = -(-(1 + len(alike)) // (self.pool.capacity - self.count_jobs()))
+        chosen = alike[: min(most, share) - 1]
         for other in chosen:
             self.queue.remove(other)
         return chosen
@@ -124,11 +131,8 @@ class Dispatch:
         if result.outcome in DONE:
             return
         if together:
-            self.singles.add(key)
-            if result.outcome == "memory":  # there may be enough for this cell
-                self.sweep.attempts[key] -= 1
-                self.queue.append(key)
-                return
+            self.end_together(key, result)
+            return
         then = next_attempt(result.outcome, self.sweep.attempts[key], self.retries, alone=key in self.isolated)
         if then == "later":
             self.sweep.attempts[key] -= 1  # this was no attempt
@@ -137,6 +141,20 @@ class Dispatch:
             self.sweep.failures[key] = result.reason
         else:
             (self.alone if then == "alone" else self.queue).append(key)
+
+    def end_together(self, key: str, result: JobResult) -> None:
+        """A cell that a job of several did not finish gets a process of its own; the job was no attempt of it.
+
+        What became of the process says nothing about a cell that had ended before.
+        """
+        if self.sweep.complete(self.cells[key]):
+            return
+        self.singles.add(key)
+        self.sweep.attempts[key] -= 1
+        if result.outcome == "busy":
+            self.later[key] = time.monotonic() + BUSY_SECONDS
+        else:
+            self.queue.append(key)
 
 
 def next_attempt(outcome: str, tried: int, retries: int, alone: bool) -> Literal["now", "alone", "later", "never"]:

@@ -116,7 +116,8 @@ def run_jobs(job: dict[str, Any], reading: int, writing: int) -> None:
             begin = time.process_time()
             result = run_job(job)
             short = time.process_time() - begin < SHORT
-            again = short and result["outcome"] == "finished" and "environment" not in job and count < MOST_JOBS
+            outcomes = {one["outcome"] for one in (result, *result.get("members", {}).values())}
+            again = short and outcomes == {"finished"} and "environment" not in job and count < MOST_JOBS
             os.write(writing, json.dumps({**result, "again": again}).encode() + b"\n")
             line = further.readline() if again else b""
             if not line:

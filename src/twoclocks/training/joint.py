@@ -27,7 +27,9 @@ from twoclocks.training.capture import Captured
 from twoclocks.training.step import WARM_UP, PlainStep, Step, trimmed_mean, undone
 
 Due = Mapping[int, int]  # which runs make an update, by their place, and the number of the update
+Failures = dict[int, Exception]  # runs that could not make their update, and why
 Tensors = dict[str, Tensor]
+TOLERANCE, TOLERANCE_16_BITS = 1e-3, 3e-2  # of losses that are computed together and alone
 
 
 class InTurn:
@@ -36,15 +38,20 @@ class InTurn:
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
 
-    def __call__(self, due: Due) -> None:
+    def __call__(self, due: Due) -> Failures:
+        failures: Failures = {}
         for place, number in due.items():
-            self.steps[place](number)
+            try:
+                self.steps[place](number)
+            except Exception as error:  # of this run alone
+                failures[place] = error
+        return failures
 
 
 class Stack:
     """The weights and buffers of networks of one architecture as tensors (runs, …), of which theirs become views.
 
-    To be made before anything else refers to the memory of the networks' weights, such as a CUDA graph.
+    Whatever refers to the memory of their weights from before, such as a CUDA graph, must be forgotten.
     """
 
     def __init__(self, networks: Sequence[Network]) -> None:
@@ -57,7 +64,7 @@ class Stack:
 
     @cached_property
     def trained(self) -> Network:
-        """The architecture without weights, as it trains; made at the first update, which prepares the networks."""
+        """The architecture without weights, as it trains; made when ``begin_step`` was called on the networks."""
         return copy.deepcopy(self.networks[0]).to("meta").train()
 
     @cached_property
@@ -109,15 +116,63 @@ class Batched:
         self.plain = [plain_part(step) for step in steps]
         self.update: Callable[[], None] | None = None
 
-    def __call__(self, due: Due) -> None:
-        for place, number in due.items():
-            self.steps[place].begin(number)
+    def __call__(self, due: Due) -> Failures:
+        try:
+            self.make_update(due)
+        except Exception as error:
+            return dict.fromkeys(due, error)
+        return {}
+
+    def make_update(self, due: Due) -> None:
+        """One update of all runs; those that are due draw their random numbers from their own streams."""
         if self.update is None:
             self.update = self.captured() if self.captures else self.all_updates
-            for place, number in due.items():  # the capture drew random numbers
-                self.steps[place].begin(number)
+        for place, number in due.items():  # the capture drew random numbers
+            self.steps[place].begin(number)
         self.update()
         self.stack.version += 1
+
+    def objection(self) -> str:
+        """Why a batched update would not be that of each run; empty if it is, on the batches of two steps.
+
+        A network that somebody registered may keep more than parameters and buffers, or draw random numbers itself.
+        Weights and buffers are left as they are.
+        """
+        tolerance = TOLERANCE if all(one.network.fused is None for one in self.plain) else TOLERANCE_16_BITS
+        buffers = {name: value.clone() for name, value in self.stack.buffers.items()}
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                for number in (1, 2):
+                    together, alone = self.losses_both_ways(number)
+                    if not torch.allclose(together, alone, rtol=tolerance, atol=tolerance, equal_nan=True):
+                        worst = int((together - alone).abs().argmax())
+                        return f"its loss is {together[worst]:.4g} together and {alone[worst]:.4g} alone"
+        except RuntimeError as error:
+            return str(error).strip().split("\n")[0]
+        finally:
+            with torch.no_grad():
+                for name, value in self.stack.buffers.items():
+                    value.copy_(buffers[name])
+        return ""
+
+    def losses_both_ways(self, number: int) -> tuple[Tensor, Tensor]:
+        """The losses (runs,) of a step in one computation, and of each network by itself."""
+        for step in self.steps:
+            step.begin(number)
+        clean, drawn = self.draw()
+        pairs = zip(self.plain, clean, drawn, strict=True)
+        alone = [trimmed_mean(one.objective.loss_given(one.network, rows, *d), one.trim) for one, rows, d in pairs]
+        return self.losses(clean, drawn), torch.stack(alone)
+
+    def draw(self) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
+        """The batch of each run, and what its objective draws, from its own stream."""
+        clean = [one.shown.batch(one.order.rows(), one.generator) for one in self.plain]
+        return clean, [one.objective.draw(rows, one.generator) for one, rows in zip(self.plain, clean, strict=True)]
+
+    def losses(self, clean: Sequence[Tensor], drawn: Sequence[tuple[Tensor, ...]]) -> Tensor:
+        """The loss of each run (runs,) in one computation."""
+        given = [torch.stack(list(same)) for same in (clean, *zip(*drawn, strict=True))]
+        return self.stack.map(self.loss, self.stack.trained, *given)
 
     def captured(self) -> Callable[[], None]:
         """The update as one CUDA graph; weights, moments and sums of losses are left as they are."""
@@ -133,12 +188,10 @@ class Batched:
 
     def all_updates(self) -> None:
         """Draw for each run from its own stream, take all gradients at once, update each run."""
-        clean = [one.shown.batch(one.order.rows(), one.generator) for one in self.plain]
-        drawn = [one.objective.draw(rows, one.generator) for one, rows in zip(self.plain, clean, strict=True)]
+        clean, drawn = self.draw()
         for weight in self.stack.weights.values():
             weight.grad = None
-        given = [torch.stack(list(same)) for same in (clean, *zip(*drawn, strict=True))]
-        losses = self.stack.map(self.loss, self.stack.trained, *given)  # (runs,)
+        losses = self.losses(clean, drawn)
         losses.sum().backward()
         self.stack.take_gradients()
         for one, loss in zip(self.plain, losses.detach(), strict=True):

@@ -15,7 +15,7 @@ from twoclocks.report.console import show_lines, show_rows, watch_sweep
 from twoclocks.runs.settings import load_settings
 from twoclocks.store.files import make_folder, write_json
 from twoclocks.sweeps import executor_of
-from twoclocks.widen.experiment import PairedExperiment, plan_experiment, run_experiment
+from twoclocks.widen.experiment import RESULTS, PairedExperiment, plan_experiment, run_experiment
 from twoclocks.widen.findings import read_findings
 from twoclocks.widen.intervention import INTERVENTIONS, choose_interventions
 from twoclocks.widen.page import lead, notes, write_page
@@ -43,8 +43,8 @@ def widen(arguments: argparse.Namespace) -> int:
         raise UserError(f"{len(failures)} runs failed, the first is {root / 'cells' / key}: {reason}")
     findings = read_findings(experiment, root, rows)
     make_folder(root)
-    write_json(root / "widen.json", {"command": command_line(arguments), **findings.as_json()})
-    page = write_page(findings, root / "widen.html")
+    write_json(root / RESULTS[0], {"command": command_line(arguments), **findings.as_json()})
+    page = write_page(findings, root / RESULTS[1])
     if arguments.json:
         return show_json({**findings.as_json(), "sentences": sentences(findings), "page": str(page)})
     show_rows(table(findings))

@@ -21,6 +21,7 @@ from twoclocks.sweeps.row_keeper import RowKeeper
 from twoclocks.widen.intervention import Intervention
 
 BASE = "base"
+RESULTS = ("widen.json", "widen.html")  # in the folder of the runs
 FEWEST_SEEDS, SEEDS = 2, 3
 LONGER = 2.0  # times the steps of the base, so that a delayed onset is still seen
 
@@ -139,6 +140,7 @@ def run_experiment(
     ``rows``: a folder for the rows of every run, written as soon as it ends. What is there is not trained again, though
     its run directory may be gone or on another machine. None: there was nothing to train.
     """
+    options = {"besides": RESULTS, **options}
     if rows is None:
         return run_sweep(experiment.plan, root, executor, observe, **options)
     keeper = RowKeeper(rows)

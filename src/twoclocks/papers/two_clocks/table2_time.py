@@ -58,6 +58,7 @@ class Time(PaperFigure[TimeInfo]):
 
     def data(self, records: Records) -> TimeInfo:
         timed = [one for one in records if model_of(one) in MODELS.values() and one.run.status.get("seconds")]
+        timed = [one for one in timed if not one.run.was_together]  # their seconds are also those of other runs
         if not timed:
             raise MissingRunsError("runs: there is none of DiT or GPT with its seconds; make the runs first")
         order = list(MODELS.values())
