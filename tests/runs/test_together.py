@@ -21,7 +21,7 @@ from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.rows import StoredRun, write_rows
 from twoclocks.runs.session import Session
 from twoclocks.runs.settings import RunSettings
-from twoclocks.runs.together import Ending, Member, run_together, share_samples
+from twoclocks.runs.together import Ending, Member, joint_step, run_together, share_samples
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import LockedError, WriterLock
 from twoclocks.training.errors import DivergedError
@@ -246,15 +246,19 @@ def test_networks_that_cannot_be_batched_make_their_own_steps(
 ) -> None:
     """What they keep is found by trying; buffers, as of a normalisation, are stacked and stay as they are."""
     base = load_settings("demo-gpt", {**TINY, "model": {"name": "odd", "kind": kind}, "training.threads": 1})
-    odd = [Member(settings_of(base, {"training.seed": seed}), tmp_path / f"{seed}") for seed in range(3)]
+    # With one training seed, keys of steps are those of the first run: only the next step shows that they are its own.
+    axis = "data.seed" if kind == "key" else "training.seed"
+    odd = [Member(settings_of(base, {axis: seed}), tmp_path / f"{seed}") for seed in range(3)]
     with caplog.at_level(logging.WARNING, "twoclocks"):
         assert run_together(odd, batched=True) == [None] * 3
     assert ("cannot be trained batched" in caplog.text) == (kind != "norm")
     if kind == "draws":  # from the process's own stream, so no two runs of it are equal
         return
     for member in odd:
-        alone = run(member.settings, tmp_path / "alone" / member.out.name)
-        assert np.allclose(load_run(member.out).metrics()["loss"], alone.metrics()["loss"], rtol=5e-3, equal_nan=True)
+        alone, ours = run(member.settings, tmp_path / "alone" / member.out.name), load_run(member.out)
+        assert np.allclose(ours.metrics()["loss"], alone.metrics()["loss"], rtol=5e-3, equal_nan=True)
+        counts = [one.directory.read_checkpoint().tensors["network.norm.num_batches_tracked"] for one in (ours, alone)]
+        assert counts[0] == counts[1]  # the trial leaves no trace
 
 
 def test_dropout_is_that_of_each_run_also_beside_one_that_never_trains(tmp_path: Path) -> None:
@@ -286,9 +290,25 @@ def test_memory_that_runs_out_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         raise RuntimeError("CUDA error: out of memory")
 
     monkeypatch.setattr(PlainStep, "__call__", too_large)
+    monkeypatch.setattr(Batched, "all_updates", too_large)
     change = {"training.threads": 1}
-    endings = run_together(list(members("demo-gpt", tmp_path, change).values()))
-    assert {str(one).split(":")[0] for one in endings} == {"memory"}
+    for batched in (False, True):
+        endings = run_together(list(members("demo-gpt", tmp_path / str(batched), change).values()), batched=batched)
+        assert {str(one).split(":")[0] for one in endings} == {"memory"}
+
+
+def test_captured_samplers_are_forgotten_and_samples_shared_where_runs_stand_at_one_step() -> None:
+    """A graph that was captured before would read the memory that the weights had."""
+    base = load_settings("demo-gpt", {**PRESETS["demo-gpt"], "training.threads": 1})
+    for step in (0, 5):
+        made = [Experiment(settings_of(base, {"training.seed": seed}), textbook=True) for seed in range(2)]
+        for one in made:
+            one.sample()
+            assert one.samplers
+        made[1].loop.step = step
+        assert isinstance(joint_step(made, batched=True), Batched)
+        assert not any(one.samplers for one in made)
+        assert all((one.joint_samples is not None) == (step == 0) for one in made)
 
 
 SHARED = {section: values for section, values in TINY.items() if section != "rule"}

@@ -66,3 +66,19 @@ def test_short_jobs_share_a_process_whose_death_costs_one_job(tmp_path: Path) ->
             pass
         assert lost[0].outcome in ("lost", "finished") and "SIGKILL" in (lost[0].reason or "SIGKILL")
         assert process_of(jobs[7]) != third
+
+
+def test_a_process_that_could_not_finish_a_cell_of_several_gets_no_other_job(tmp_path: Path) -> None:
+    quick = {"training.steps": 1, "evaluation.steps": [1]}
+    plan = read_plan(write_spec(tmp_path / "small.yaml", set=quick, seeds={"training": 5}))
+    cells = [
+        {"key": one.key, "settings": to_mapping(one.settings), "out": str(tmp_path / one.key)} for one in plan.cells
+    ]
+    (tmp_path / plan.cells[2].key).mkdir()
+    with LocalPool(capacity=1, devices=0) as pool, WriterLock(tmp_path / plan.cells[2].key):
+        pool.processes = processes = Processes()
+        for first, *others in (cells[1:3], cells[3:]):
+            pool.start(Job(**first, checkpoint_seconds=30.0, others=tuple(others)))
+            while not pool.wait(5):
+                pass
+    assert processes.all[plan.cells[1].key] != processes.all[plan.cells[3].key]
