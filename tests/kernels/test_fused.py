@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from twoclocks import models
 from twoclocks.core.config import build
 from twoclocks.kernels import fused_forward, fusions, make_form
+from twoclocks.kernels.cpu_operations import CpuForm
 from twoclocks.kernels.registry import FUSIONS, MixedForm
 from twoclocks.models import Network
 from twoclocks.models.gpt import GPT
@@ -30,7 +31,7 @@ from twoclocks.kernels import corruption, weight_gradient
 from twoclocks.kernels.adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.kernels.fused_edm import FusedEDM, fused_objective
-from twoclocks.kernels.operations import Operations, TritonForm
+from twoclocks.kernels.triton_operations import TritonForm, TritonOperations
 
 pytestmark = pytest.mark.slow  # Triton's interpreter takes about a second per network
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -275,7 +276,7 @@ class Optional(Network):
     def __init__(self) -> None:
         super().__init__()
         self.always, self.sometimes = nn.Linear(16, 16), nn.Linear(16, 16)
-        self.operations = Operations(self, torch.float32)
+        self.operations = TritonOperations(self, torch.float32)
 
     def forward(self, x: Tensor, times: int) -> Tensor:
         x = self.operations.update(x, self.always).value
@@ -286,7 +287,7 @@ class Optional(Network):
 
 def test_a_weight_without_a_gradient_has_none_of_the_step_before() -> None:
     network = Optional().to(DEVICE)
-    network.operations = Operations(network, torch.float32)
+    network.operations = TritonOperations(network, torch.float32)
     x = torch.randn(2, 3, 16, device=DEVICE, requires_grad=True)
     for times in (1, 0):
         network.zero_grad(set_to_none=True)
@@ -297,7 +298,7 @@ def test_a_weight_without_a_gradient_has_none_of_the_step_before() -> None:
 
 def test_a_weight_used_twice_is_refused() -> None:
     network = Optional().to(DEVICE)
-    network.operations = Operations(network, torch.float32)
+    network.operations = TritonOperations(network, torch.float32)
     x = torch.randn(2, 3, 16, device=DEVICE, requires_grad=True)
     with pytest.raises(AssertionError, match="used twice"):
         network(x, 2).sum().backward()
@@ -307,7 +308,10 @@ def test_which_form_a_network_gets() -> None:
     gpt = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
     unet = models.create("unet1d", width=16).build((4,), 2)
     adam = partial(make_form, optimizer="adam")
-    assert adam(gpt, "float32", on_gpu=False, fused=True) is None
+    assert isinstance(adam(gpt, "float32", on_gpu=False, fused=True), CpuForm)
+    assert adam(gpt, "float32", on_gpu=False, fused=False) is None
+    assert adam(unet, "float32", on_gpu=False, fused=True) is None
+    assert adam(gpt, "float32", on_gpu=True, fused=True) is None
     assert adam(gpt, "tf32", on_gpu=True, fused=True) is None
     assert isinstance(adam(gpt, "bfloat16", on_gpu=False, fused=True), MixedForm)
     assert isinstance(adam(gpt, "bfloat16", on_gpu=True, fused=False), MixedForm)

@@ -336,7 +336,7 @@ def test_batched_updates_are_those_of_each_run_up_to_rounding(content: str) -> N
     preset, change = CONTENTS[content]
     base = load_settings(preset, {**change, "training.threads": 1})
     points = [{}, {"training.seed": 1}, {"data.seed": 1, "training.learning_rate": 3e-3}]
-    batched, alone = ([Experiment(settings_of(base, point)) for point in points] for _ in range(2))
+    batched, alone = ([Experiment(settings_of(base, point), textbook=True) for point in points] for _ in range(2))
     stack = Stack([one.network for one in batched])
     step = Batched([one.make_step(captures=False) for one in batched], stack)
     steps = [one.make_step() for one in alone]
@@ -346,7 +346,7 @@ def test_batched_updates_are_those_of_each_run_up_to_rounding(content: str) -> N
             steps[place](begin + number)
     tolerance = 0.05 if content == "bfloat16" else 2e-3  # of the distance that the weights have moved
     for ours, theirs, point in zip(batched, alone, points, strict=True):
-        start = Experiment(settings_of(base, point)).network
+        start = Experiment(settings_of(base, point), textbook=True).network
         moved = distance(theirs.network, start)
         assert moved > 0 and distance(ours.network, theirs.network) < tolerance * moved
         assert float(ours.loop.loss_sum) == pytest.approx(float(theirs.loop.loss_sum), rel=1e-2)
@@ -402,7 +402,7 @@ def test_samples_of_all_runs_are_those_of_each(name: str) -> None:
     preset, change = SAMPLED[name]
     base = load_settings(preset, {**change, "training.threads": 1})
     points = [{"training.seed": seed, "evaluation.seed": seed} for seed in range(3)]
-    ours, alone = ([Experiment(settings_of(base, point)) for point in points] for _ in range(2))
+    ours, alone = ([Experiment(settings_of(base, point), textbook=True) for point in points] for _ in range(2))
     stack = Stack([one.network for one in ours])
     step = Batched([one.make_step(captures=False) for one in ours], stack)
     share_samples(ours, stack)
@@ -421,7 +421,7 @@ def test_samples_of_all_runs_are_those_of_each(name: str) -> None:
 def test_weights_of_a_stack_are_its_own_memory() -> None:
     """Loading a checkpoint into a network changes the stack, and the other networks keep their weights."""
     base = load_settings("demo-gpt", {**PRESETS["demo-gpt"], "training.threads": 1})
-    made = [Experiment(settings_of(base, {"training.seed": seed})) for seed in range(3)]
+    made = [Experiment(settings_of(base, {"training.seed": seed}), textbook=True) for seed in range(3)]
     weights = [{name: value.clone() for name, value in one.weights().items()} for one in made]
     stack = Stack([one.network for one in made])
     for before, one in zip(weights, made, strict=True):

@@ -9,7 +9,7 @@ import torch
 
 from twoclocks import models, objectives
 from twoclocks.data.shown import Shown
-from twoclocks.kernels.operations import TritonForm
+from twoclocks.kernels.triton_operations import TritonForm
 from twoclocks.models import Network
 from twoclocks.training.average import Average
 from twoclocks.training.loop import LoopState, TrainingSettings, make_step

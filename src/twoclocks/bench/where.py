@@ -14,8 +14,9 @@ from twoclocks.bench.workloads import Row, Workload, seeded
 from twoclocks.core.theme import light, style
 
 PURPOSES = {  # the first whose pattern is found in a name
-    "attention": r"attention|fmha|flash|softmax",  # before the products: some of its kernels are called after theirs
-    "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|_weight_gradient|gemv|aten::mm|aten::addmm|aten::bmm|baddbmm",
+    # Before the products: some of its kernels are called after theirs, and on the CPU its own products are batched.
+    "attention": r"attention|fmha|flash|softmax|aten::bmm|aten::baddbmm",
+    "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|_weight_gradient|gemv|aten::mm|aten::addmm|_linear_pointwise",
     "normalisation": r"_normalise|layer_norm|layernorm|gammabeta",
     "activation": r"_activate|gelu|silu",
     "optimizer": r"adam|multi_tensor|foreach",

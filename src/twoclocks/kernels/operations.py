@@ -1,27 +1,11 @@
-"""A transformer's operations for an NVIDIA GPU: matrix products in bfloat16, all between them in few Triton kernels.
-
-Weights stay in float32. Each matrix has a bfloat16 shadow that the products read, renewed after every update. A bias is
-added where the product is next read. Gradients of weights are made on other streams during the backward pass: they
-fill the multiprocessors that memory-bound kernels leave idle. They are written where the optimizer reads them.
-"""
+"""What a device offers the fused forward passes: operations on a network's layers, each larger than one of torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
-
-from twoclocks.kernels import attention, functions, skinny
-from twoclocks.kernels.flat import Flat
-from twoclocks.kernels.registry import Stacks, fusions
-from twoclocks.models.attention import merge_heads, split_heads
-from twoclocks.models.base import Network
-
-NOTHING: tuple[None, None, None] = (None, None, None)
-STREAMS = 2  # beside the backward pass: several small gradients at a time
 
 
 class Update(NamedTuple):
@@ -33,158 +17,40 @@ class Update(NamedTuple):
 
     value: Tensor  # (n, length, width)
     bias: Tensor | None = None  # (width,); None: it is in the value already
-    gate: Tensor | None = None  # (n, width); None: one
+    gate: Tensor | None = None  # (n, width), or (1, width) for all samples; None: one
 
 
-class TritonForm:
-    """A network's fused forward pass with the operations that it uses."""
+class Operations(Protocol):
+    """The operations of one device, written once for every network (``transformers.py``)."""
 
-    def __init__(self, network: Network, dtype: torch.dtype = torch.bfloat16) -> None:
-        fusion = fusions()[type(network)]
-        self.forward, self.operations = fusion.forward, Operations(network, dtype, fusion.stacks(network))
-
-    @property
-    def flat(self) -> Flat:
-        return self.operations.flat
-
-    def __call__(self, network: Network, *inputs: Any, **named: Any) -> Tensor:
-        return self.forward(network, self.operations, *inputs, **named)
-
-    def finish_gradients(self) -> None:
-        self.operations.join()
-
-    def weights_changed(self) -> None:
-        self.flat.refresh()
-
-
-class Operations:
-    """Fused operations on the weights of one network; ``join`` before its gradients are read."""
-
-    def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Stacks = ()) -> None:
-        self.dtype, self.tokens = dtype, dtype  # of the products, and of what blocks add to
-        self.flat = Flat(network, dtype, stacks)
-        self.sums = TokenSums(self.flat)
-        self.streams: list[torch.cuda.Stream] = []
-        self.turn = 0
-        self.held: list[Tensor] = []  # what the other streams still read
-
-    def shadow(self, parameter: Tensor) -> Tensor:
-        return self.flat.view(self.flat.shadows, parameter)
-
-    # The other streams
-
-    def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
-        """The gradients of a layer's weight and bias, beside what else goes on."""
-        weight = self.flat.slot(layer.weight)
-        bias = self.flat.slot(layer.bias) if layer.bias is not None else None
-        self.aside(lambda: functions.layer_gradient(d_out, x, weight, bias), d_out, x)
-
-    def aside(self, work: Callable[[], None], *reads: Tensor) -> None:
-        if not reads[0].is_cuda:
-            return work()
-        if not self.streams:
-            self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
-        self.turn = (self.turn + 1) % STREAMS
-        stream = self.streams[self.turn]
-        stream.wait_stream(torch.cuda.current_stream())
-        self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
-        with torch.cuda.stream(stream):
-            work()
-
-    def join(self) -> None:
-        for stream in self.streams:
-            torch.cuda.current_stream().wait_stream(stream)
-        self.held.clear()
-        self.sums.finish()
-        self.flat.gather()
-
-    # The operations
-
-    def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
+    def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> Sequence[Tensor]:
         """The outputs of all layers for ``condition`` (n, width), cut into vectors (n, width) in their order."""
-        whole: Tensor = functions.Stacked.apply(condition.to(self.dtype), self, tuple(layers))
-        return whole.split(condition.shape[1], dim=1)
 
     def modulate(
         self, tokens: Tensor, update: Update | None, shift: Tensor, scale: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
         """Tokens with the update, and these normalised, scaled and shifted, each sample by its own vector."""
-        return functions.Normalise.apply(self, None, eps, tokens, *(update or NOTHING), shift, scale)
 
     def normalise(self, tokens: Tensor, update: Update | None, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         """Tokens with the update, and these normalised with the layer's gain and bias."""
-        vectors = norm.bias.detach(), norm.weight.detach()
-        return functions.Normalise.apply(self, norm, norm.eps, tokens, *(update or NOTHING), *vectors)
 
     def attend(self, normed: Tensor, layer: nn.Linear, heads: int, causal: bool = False) -> Tensor:
         """Attention (n, length, width); ``layer`` makes its queries, keys and values."""
-        if attention.fits(normed.shape[1], normed.shape[2], heads):
-            return functions.Attend.apply(normed, self, layer, heads, causal)
-        q, k, v = split_heads(self.linear(normed, layer), heads)
-        return merge_heads(functional.scaled_dot_product_attention(q, k, v, is_causal=causal))
 
     def activate(self, normed: Tensor, layer: nn.Linear) -> Tensor:
         """GELU of the layer's output."""
-        return functions.Activate.apply(self.product(normed, layer), self, layer)
 
     def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
         """The layer's output as an update of the tokens."""
-        return Update(self.product(hidden, layer), layer.bias, gate)
-
-    def product(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        """x Wᵀ, without the bias."""
-        return functions.Product.apply(x, self, layer)
-
-    def with_bias(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        """x Wᵀ with the bias, for use outside of autograd."""
-        return functional.linear(x, self.shadow(layer.weight), self.shadow(layer.bias))
 
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
         """The layer's output."""
-        if torch.is_grad_enabled():  # the product's backward pass gives the bias its gradient
-            return self.product(x, layer) + layer.bias.detach().to(self.dtype)
-        return self.with_bias(x, layer)
 
     def embed(self, x: Tensor, layer: nn.Linear, positions: Tensor) -> Tensor:
         """Tokens (n, length, width) of entries (n, length, channels), each at its position (length, width)."""
-        if layer.in_features > skinny.MOST:
-            embedded: Tensor = layer(x) + positions
-            return embedded
-        return functions.Embed.apply(layer.weight, x, self, layer, positions)
 
     def look_up(self, symbols: Tensor, table: nn.Embedding, positions: Tensor) -> Tensor:
         """Tokens (n, length, width) of symbols (n, length), each at its position (length, width)."""
-        if table.num_embeddings > skinny.MOST:
-            embedded: Tensor = table(symbols) + positions
-            return embedded
-        return functions.LookUp.apply(table.weight, positions, symbols, self, table)
 
     def read_out(self, normed: Tensor, layer: nn.Linear) -> Tensor:
         """The output of the network's last layer, in float32."""
-        if layer.out_features > skinny.MOST:
-            out: Tensor = layer(normed.to(layer.weight.dtype))
-            return out
-        return functions.ReadOut.apply(normed, self, layer)
-
-
-class TokenSums:
-    """Gradients of normalisations: kernels leave sums over each sample's tokens, one sum adds the samples up."""
-
-    def __init__(self, flat: Flat) -> None:
-        self.flat = flat
-        self.rows: dict[int, Tensor] = {}  # by the number of samples, for good: a captured step writes to them
-        self.latest: Tensor | None = None
-
-    def of(self, vector: Tensor, n: int) -> Tensor:
-        """Room for the sums (n, len(vector)) of n samples."""
-        width = self.flat.norms.stop - self.flat.norms.start
-        if n not in self.rows:
-            self.rows[n] = self.flat.values.new_zeros(n, width)
-        self.flat.slot(vector)
-        self.latest = self.rows[n]
-        start, end = (place - self.flat.norms.start for place in self.flat.places[vector])
-        return self.latest[:, start:end]
-
-    def finish(self) -> None:
-        if self.latest is not None:
-            torch.sum(self.latest, dim=0, out=self.flat.gradients[self.flat.norms])

@@ -47,7 +47,7 @@ def fused_forward(
 
 
 def fusions() -> dict[type[Network], Fusion]:
-    """The fused forward pass of every class that has one; needs Triton."""
+    """The fused forward pass of every class that has one."""
     from twoclocks.kernels import transformers
 
     assert transformers.__doc__  # importing it registers them
@@ -58,20 +58,34 @@ def make_form(
     network: Network, precision: Literal["float32", "tf32", "bfloat16"], on_gpu: bool, fused: bool, optimizer: str
 ) -> FusedForm | None:
     """How the network's forward pass is computed; None: as the textbook does. ``optimizer`` is its name."""
+    fused = fused and network.fusible  # a fused forward pass leaves out what it does not know
+    if not on_gpu and precision == "float32":
+        return cpu_form(network) if fused else None
     if precision != "bfloat16":
         return None
-    # The fused optimizers have one rate for all parameters; a fused forward pass leaves out what it does not know.
-    if not (fused and on_gpu and network.fusible) or network.learning_rates(optimizer):
+    # The fused optimizers have one rate for all parameters.
+    if not (fused and on_gpu) or network.learning_rates(optimizer):
         return MixedForm()
+    return triton_form(network) or MixedForm()
+
+
+def cpu_form(network: Network) -> FusedForm | None:
+    """Its form for a CPU; None if it has none, or this build of torch has no oneDNN."""
+    from twoclocks.kernels.cpu_functions import has_onednn
+    from twoclocks.kernels.cpu_operations import CpuForm
+
+    return CpuForm(network) if type(network) in fusions() and has_onednn() else None
+
+
+def triton_form(network: Network) -> FusedForm | None:
+    """Its form for a GPU; None if it has none."""
+    if type(network) not in fusions():
+        return None
     try:
-        known = fusions()
+        from twoclocks.kernels.triton_operations import TritonForm
     except ModuleNotFoundError:
         fix = "the package triton is not installed; install it, or use plain"
         raise SettingError("training.kernels", "fused", fix) from None
-    if type(network) not in known:
-        return MixedForm()
-    from twoclocks.kernels.operations import TritonForm
-
     return TritonForm(network)
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from twoclocks.kernels.registry import MixedForm
 from twoclocks.models.base import Network
 from twoclocks.training.capture import Captured
 from twoclocks.training.step import WARM_UP, PlainStep, Step, trimmed_mean, undone
@@ -55,6 +56,8 @@ class Stack:
     """
 
     def __init__(self, networks: Sequence[Network]) -> None:
+        textbook = all(one.fused is None or isinstance(one.fused, MixedForm) for one in networks)
+        assert textbook, "fused operations have no axis of runs: build the experiments with textbook=True"
         self.networks = networks
         self.weights = stacked([dict(network.named_parameters()) for network in networks])
         self.buffers = stacked([dict(network.named_buffers()) for network in networks])
@@ -205,6 +208,6 @@ class Batched:
 
 
 def plain_part(step: Step) -> PlainStep:
-    """The update of a step that was made without a CUDA graph and without threads."""
-    assert type(step.update) is PlainStep, "make the step with captures=False, in one thread"
+    """The update of a step that was made without a CUDA graph, in one process."""
+    assert type(step.update) is PlainStep, "make the step with captures=False, in one process"
     return step.update

@@ -15,7 +15,7 @@ from torch.autograd import Function
 from twoclocks.kernels import activation, attention, normalisation, skinny, weight_gradient
 
 if TYPE_CHECKING:
-    from twoclocks.kernels.operations import Operations
+    from twoclocks.kernels.triton_operations import TritonOperations
 
 
 def put_gradient(weight: Tensor, gradient: Tensor) -> None:
@@ -27,7 +27,7 @@ class Product(Function):
     """x (…, inputs) times the layer's weight."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, operations: Operations, layer: nn.Linear) -> Tensor:
+    def forward(ctx: Any, x: Tensor, operations: TritonOperations, layer: nn.Linear) -> Tensor:
         ctx.save_for_backward(x)
         ctx.operations, ctx.layer = operations, layer
         return x @ operations.shadow(layer.weight).T
@@ -43,7 +43,7 @@ class Stacked(Function):
     """x (n, width) through several layers at once: their outputs side by side."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, operations: Operations, layers: tuple[nn.Linear, ...]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, operations: TritonOperations, layers: tuple[nn.Linear, ...]) -> Tensor:
         ctx.save_for_backward(x)
         ctx.operations, ctx.layers = operations, layers
         flat = operations.flat
@@ -74,7 +74,7 @@ class Normalise(Function):
     @staticmethod
     def forward(
         ctx: Any,
-        operations: Operations,
+        operations: TritonOperations,
         norm: nn.LayerNorm | None,
         eps: float,
         tokens: Tensor,
@@ -111,7 +111,9 @@ class Normalise(Function):
 
 class Attend(Function):
     @staticmethod
-    def forward(ctx: Any, normed: Tensor, operations: Operations, layer: nn.Linear, heads: int, causal: bool) -> Tensor:
+    def forward(
+        ctx: Any, normed: Tensor, operations: TritonOperations, layer: nn.Linear, heads: int, causal: bool
+    ) -> Tensor:
         packed = operations.with_bias(normed, layer)
         ctx.save_for_backward(normed, packed)
         ctx.operations, ctx.layer, ctx.heads, ctx.causal = operations, layer, heads, causal
@@ -128,7 +130,7 @@ class Attend(Function):
 
 class Activate(Function):
     @staticmethod
-    def forward(ctx: Any, product: Tensor, operations: Operations, layer: nn.Linear) -> Tensor:
+    def forward(ctx: Any, product: Tensor, operations: TritonOperations, layer: nn.Linear) -> Tensor:
         ctx.save_for_backward(product)
         ctx.layer = layer
         return activation.forward(product, layer.bias)
@@ -144,7 +146,7 @@ class Embed(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, x: Tensor, operations: Operations, layer: nn.Linear, positions: Tensor
+        ctx: Any, weight: Tensor, x: Tensor, operations: TritonOperations, layer: nn.Linear, positions: Tensor
     ) -> Tensor:
         ctx.save_for_backward(x)
         ctx.operations, ctx.layer = operations, layer
@@ -169,7 +171,7 @@ class Embed(Function):
 class LookUp(Function):
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, positions: Tensor, symbols: Tensor, operations: Operations, table: nn.Embedding
+        ctx: Any, weight: Tensor, positions: Tensor, symbols: Tensor, operations: TritonOperations, table: nn.Embedding
     ) -> Tensor:
         ctx.save_for_backward(symbols)
         ctx.operations, ctx.table = operations, table
@@ -191,7 +193,7 @@ class LookUp(Function):
 
 class ReadOut(Function):
     @staticmethod
-    def forward(ctx: Any, normed: Tensor, operations: Operations, layer: nn.Linear) -> Tensor:
+    def forward(ctx: Any, normed: Tensor, operations: TritonOperations, layer: nn.Linear) -> Tensor:
         ctx.save_for_backward(normed)
         ctx.operations, ctx.layer = operations, layer
         return skinny.reduce(normed.flatten(0, -2), layer.weight, layer.bias).view(*normed.shape[:-1], -1)
