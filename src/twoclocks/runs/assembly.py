@@ -44,8 +44,9 @@ from twoclocks.training.loop import LoopState, check_finite, make_step, updates
 from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
 from twoclocks.training.step import Step, finish_gradients
 from twoclocks.training.thread_pool import ThreadPool, pool_size
+from twoclocks.training.workers import can_fork
 
-SHARE = 64  # samples that a thread generates at a time, so that intermediate results stay in its cache
+SHARE = 128  # samples that a thread generates at a time, so that intermediate results stay in its cache
 
 
 def sampling_noise(settings: RunSettings, count: int | None = None, purpose: str = "sampling noise") -> Tensor:
@@ -112,13 +113,14 @@ class Experiment:
         return network.to(self.device)
 
     def make_pool(self) -> ThreadPool:
-        """The thread pool; each thread of the CPU works on its own samples, on a GPU there is one thread."""
+        """The thread pool of evaluations; each thread of the CPU works on its own samples, on a GPU there is one."""
         training = self.training
         if training.on_gpu:
             return ThreadPool(1)
         tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
         pool = ThreadPool(pool_size(training.threads, parameter_count(self.network), tokens))
-        torch.set_num_threads(1)  # an operation inside a thread of the pool is not split again
+        # Processes divide a step, threads an evaluation. Without such processes, operations are divided.
+        torch.set_num_threads(1 if can_fork() else pool.size)
         return pool
 
     def loss_splits(self) -> dict[str, Tensor]:
@@ -167,7 +169,7 @@ class Experiment:
 
     def make_step(self, captures: bool = True) -> Step:
         """The steps of this run, as training takes them."""
-        parts = self.network, self.optimizer, self.objective, self.shown(), self.training, self.loop, self.pool
+        parts = self.network, self.optimizer, self.objective, self.shown(), self.training, self.loop, self.pool.size
         return make_step(*parts, self.average, captures)
 
     def sample(self, network: Network | None = None) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -21,8 +22,8 @@ from twoclocks.training.masked_loss import MaskedLoss
 from twoclocks.training.noise_curriculum import NoiseCurriculum
 from twoclocks.training.order import EpochOrder, Order, RandomOrder
 from twoclocks.training.rate import LearningRate
-from twoclocks.training.step import PlainStep, SharedStep, Step, TrainingLoss, Update, captured
-from twoclocks.training.thread_pool import ThreadPool
+from twoclocks.training.step import ForkedStep, PlainStep, Step, TrainingLoss, Update, captured
+from twoclocks.training.workers import can_fork
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 CHECK_EVERY = 50  # steps between two checks of the loss
@@ -78,7 +79,7 @@ class TrainingSettings(Settings):
     )
     kernels: Literal["fused", "plain"] = setting(
         "fused",
-        "fused: Triton kernels for transformers in bfloat16 on the GPU; plain: PyTorch's own everywhere",
+        "fused: faster forms of transformers, in bfloat16 on the GPU and in float32 on the CPU; plain: PyTorch's own",
         machine=True,
     )
     capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs", machine=True)
@@ -145,34 +146,37 @@ def make_step(
     shown: Shown,
     settings: TrainingSettings,
     state: LoopState,
-    pool: ThreadPool | None = None,
+    processes: int = 1,
     average: Average | None = None,
     captures: bool = True,
 ) -> Step:
-    """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by a pool's threads.
+    """The steps of a run, in the fastest form that the settings allow: a CUDA graph, or shared by several processes.
 
     ``captures``: false where the step is to be a part of a larger graph (``training/joint.py``).
     """
-    network.train()  # before replicas or a CUDA graph of it are made, which keep this mode
+    network.train()  # before copies of the process or a CUDA graph are made, which keep this mode
     order = make_order(len(shown.rows), settings, state.generator)
     rate = LearningRate(optimizer, settings.warm_up, settings.decay_steps)
     loss, curricula = training_loss(objective, settings, shown.rows.device)
     parts = network, optimizer, loss, shown, order, state.generator, state.loss_sum, average, settings.trim
-    # Which samples a trimmed loss counts depends on the whole batch, which threads do not see.
-    alone = settings.captures or settings.trim or pool is None or pool.size == 1
-    step = PlainStep(*parts) if alone or pool is None else SharedStep(*parts, pool=pool)
-
-    def begin_networks(number: int) -> None:
-        for one in step.networks:
-            one.begin_step(derive(settings.seed, "network", number))
-
-    begins = [order.begin, rate.begin, shown.begin, begin_networks, *curricula]
+    begin = partial(begin_network, network, settings.seed)
+    begins: list[Callable[[int], None]] = [order.begin, rate.begin, shown.begin, begin, *curricula]
+    # Which samples a trimmed loss counts depends on the whole batch, of which a process sees a part.
+    if processes > 1 and can_fork() and not (settings.captures or settings.trim):
+        forked = ForkedStep(*parts, processes=processes)
+        alone = Step(forked, begins, state.generator, settings.seed)
+        return Step(forked, [*begins, partial(forked.begin, prepare=alone.begin)], state.generator, settings.seed)
+    step = PlainStep(*parts)
     update: Update = step
     if settings.captures and captures:
-        for begin in begins:  # a graph reads where this is written
-            begin(1)
+        for prepare in begins:  # a graph reads where this is written
+            prepare(1)
         update = captured(step)
     return Step(update, begins, state.generator, settings.seed)
+
+
+def begin_network(network: Network, seed: int, number: int) -> None:
+    network.begin_step(derive(seed, "network", number))
 
 
 def training_loss(
@@ -207,12 +211,12 @@ def train(
     on_check: Callable[[int, float], None] = lambda step, loss: None,
     on_step: Callable[[int], None] = lambda step: None,
     state: LoopState | None = None,
-    pool: ThreadPool | None = None,
+    processes: int = 1,
     average: Average | None = None,
 ) -> None:
     """Train from where ``state`` stands to ``settings.steps``, as ``updates`` says."""
     state = state if state is not None else LoopState(shown.rows.device)
-    step = make_step(network, optimizer, objective, shown, settings, state, pool, average)
+    step = make_step(network, optimizer, objective, shown, settings, state, processes, average)
     for number in updates(network, settings, schedule, state, on_evaluation, on_check, on_step):
         step(number)
 

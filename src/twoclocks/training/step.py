@@ -18,7 +18,7 @@ from twoclocks.objectives.base import Network as Callee
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
 from twoclocks.training.order import Order
-from twoclocks.training.thread_pool import ThreadPool, replicas
+from twoclocks.training.workers import Workers, share
 
 Update = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
@@ -55,9 +55,6 @@ class PlainStep:
     average: Average | None = None
     trim: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.networks = [self.network]  # all that take part
-
     def __call__(self) -> None:
         clean = self.shown.batch(self.order.rows(), self.generator)
         loss = trimmed_mean(self.objective.loss(self.network, clean, self.generator), self.trim)
@@ -75,32 +72,47 @@ class PlainStep:
 
 
 @dataclass(eq=False)
-class SharedStep(PlainStep):
-    """The same update on the CPU, the batch divided among the threads of a pool."""
+class ForkedStep(PlainStep):
+    """The same update on the CPU, the batch divided among this process and copies of it."""
 
-    pool: ThreadPool = field(kw_only=True)
+    processes: int = field(kw_only=True)
+    workers: Workers | None = field(default=None, init=False)  # made when first needed: they are copies of that moment
 
-    def __post_init__(self) -> None:
-        self.networks = replicas(self.network, self.pool.size)
+    def begin(self, number: int, prepare: Callable[[int], None]) -> None:
+        """Let the others compute their parts of a step; ``prepare`` is what has to come before each step."""
+        if self.workers is None or not self.workers.ready:
+            trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+            share(trained)
+            self.workers = Workers(self.processes - 1, trained, partial(self.work, prepare))
+        self.workers.begin(number)
+
+    def work(self, prepare: Callable[[int], None], step: int, part: int) -> tuple[float, list[Tensor | None]]:
+        """What a copy does: the loss of its part, and the gradients of all that is trained."""
+        prepare(step)
+        loss = float(self.part(part))
+        return loss, [parameter.grad for parameter in self.network.parameters() if parameter.requires_grad]
 
     def __call__(self) -> None:
-        clean = self.shown.batch(self.order.rows(), self.generator)
-        parts = self.pool.parts(clean, *self.objective.draw(clean, self.generator))
-        losses = self.pool.map(partial(self.part, len(clean)), list(zip(self.networks, parts, strict=False)))
-        first, *others = (gradients_of(one) for one in self.networks[: len(parts)])
-        for gradients in others:
-            torch._foreach_add_(first, gradients)
+        assert self.workers is not None, "begin the step first"
+        loss = self.part(0).double()
+        for other, gradients in self.workers.results():
+            add_gradients(self.network, gradients)
+            loss += other
         self.update()
-        self.loss_sum += torch.stack(losses).sum()
+        self.loss_sum += loss
 
-    def part(self, batch: int, given: tuple[Network, tuple[Tensor, ...]]) -> Tensor:
-        """The share of some rows in the loss of a batch; its gradient is left in a replica."""
-        network, (clean, *drawn) = given
-        network.zero_grad(set_to_none=True)
-        loss = self.objective.loss_given(network, clean, *drawn).sum() / batch
-        loss.backward()
-        finish_gradients(network)
-        return loss.detach()
+    def part(self, place: int) -> Tensor:
+        """The share of some rows in the loss of the batch; its gradient is left in the network."""
+        clean = self.shown.batch(self.order.rows(), self.generator)
+        drawn = self.objective.draw(clean, self.generator)
+        mine, *given = (tensor.tensor_split(self.processes)[place] for tensor in (clean, *drawn))
+        self.network.zero_grad(set_to_none=True)
+        if len(mine):
+            loss = self.objective.loss_given(self.network, mine, *given).sum() / len(clean)
+            loss.backward()
+            finish_gradients(self.network)
+            return loss.detach()
+        return torch.zeros(())
 
 
 @dataclass(frozen=True)
@@ -139,8 +151,16 @@ def finish_gradients(network: Network) -> None:
         network.fused.finish_gradients()
 
 
-def gradients_of(network: Network) -> list[Tensor]:
-    return [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+def add_gradients(network: Network, gradients: Sequence[Tensor | None]) -> None:
+    """Add to the gradients of all that is trained; None: a part of the batch had nothing to do with it."""
+    trained = (parameter for parameter in network.parameters() if parameter.requires_grad)
+    found = [(one, more) for one, more in zip(trained, gradients, strict=True) if more is not None]
+    both = [(one.grad, more) for one, more in found if one.grad is not None]
+    if both:
+        torch._foreach_add_([mine for mine, _ in both], [more for _, more in both])
+    for parameter, more in found:
+        if parameter.grad is None:
+            parameter.grad = more.clone()
 
 
 def captured(step: PlainStep) -> Update:

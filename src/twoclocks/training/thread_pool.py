@@ -6,7 +6,6 @@ samples of a batch there is nothing to wait for, except once a step, when gradie
 
 from __future__ import annotations
 
-import copy
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -79,13 +78,3 @@ class Guarded:
 
     def new_cache(self) -> Any | None:
         return self.network.new_cache()
-
-
-def replicas(network: Network, count: int) -> list[Network]:
-    """The network and copies of it that share its weights but not its gradients."""
-    copies = [copy.deepcopy(network) for _ in range(count - 1)]
-    for other in copies:
-        for mine, shared in zip(other.parameters(), network.parameters(), strict=True):
-            mine.data = shared.data
-            mine.grad = None
-    return [network, *copies]
