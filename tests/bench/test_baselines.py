@@ -41,7 +41,8 @@ def fixed_rates(rates: Mapping[str, float]) -> Any:
 def test_a_row_compares_with_the_best_loop_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda loss, **more: loss)
     both = "all cores inside each product", "batch divided among 2 threads"
-    rates = {"ours": 60.0, "plain": 20.0, "plain, 1 thread": 30.0, "our step, 1 thread": 40.0, "compiled": 45.0}
+    rates = {"ours": 60.0, "plain": 20.0, "plain, 1 thread": 30.0, "compiled": 45.0}
+    rates |= {"our step, 1 thread": 40.0, "our step, 1 thread, fused": 50.0}
     for first, second in ((90.0, 120.0), (120.0, 90.0)):
         ways = {both[0]: first, both[1]: second}
         monkeypatch.setattr(steps, "side_by_side", fixed_rates({**rates, **ways}))
@@ -52,7 +53,7 @@ def test_a_row_compares_with_the_best_loop_of_each_kind(monkeypatch: pytest.Monk
         assert (row["best_compiled"], row["over_best_compiled"]) == ("compiled", 60 / 45)
         assert row["compiled"]["compiled"]["seconds_to_first_step"] > 0
         assert found["products alone"] == 120 and row["products_alone"] == ways and row["of_products"] == 0.5
-        assert [stage.get("factor") for stage in row["factors"]] == [None, 1.5, 40 / 30, 1.5]
+        assert [stage.get("factor") for stage in row["factors"]] == [None, 1.5, 40 / 30, 50 / 40, 60 / 50]
         assert math.prod(stage["factor"] for stage in row["factors"][1:]) == pytest.approx(60 / 20)
     monkeypatch.setattr(torch, "compile", None)
     row = steps.step_row(GPT, "cpu", 1.0)  # nothing is compiled that was not asked for

@@ -13,7 +13,8 @@ from twoclocks import models
 from twoclocks.kernels import cpu_functions, cpu_operations, fusions
 from twoclocks.kernels.cpu_functions import has_onednn
 from twoclocks.kernels.cpu_operations import CpuForm
-from twoclocks.kernels.registry import make_form
+from twoclocks.kernels.linear_layers import NETWORKS, LinearForm
+from twoclocks.kernels.registry import cpu_form, make_form
 from twoclocks.models import Network
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
@@ -36,14 +37,22 @@ CASES: list[Case] = [
     ("gpt_full", (10,), 3, {}),
     ("gpt_full", (129,), 3, {"depth": 1}),
 ]
-NAMES = [f"{name} {shape} {more}" for name, shape, _, more in CASES]
+LINEAR: list[Case] = [
+    ("unet1d", (8,), 3, {"width": 16}),
+    ("unet1d", (9,), 4, {"width": 12, "branching": 3, "told_noise": True}),
+    ("unet1d", (8,), 3, {"width": 16, "layout": "normalised"}),
+    ("unet1d", (4,), 2, {"width": 16, "layout": "normalised", "told_noise": True}),
+]
+NAMES = [f"{name} {shape} {more}" for name, shape, _, more in [*CASES, *LINEAR]]
 
 
 def twins(case: Case) -> tuple[Network, Network]:
     name, shape, symbols, more = case
-    plain = randomised(models.create(name, **{"width": 32, "depth": 2, "heads": 2, **more}), shape, symbols)
+    size = {} if name == "unet1d" else {"width": 32, "depth": 2, "heads": 2}
+    plain = randomised(models.create(name, **{**size, **more}), shape, symbols)
     fused = copy.deepcopy(plain)
-    fused.fused = CpuForm(fused)
+    fused.fused = cpu_form(fused)
+    assert isinstance(fused.fused, LinearForm if name == "unet1d" else CpuForm)
     return plain, fused
 
 
@@ -69,7 +78,7 @@ def difference(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.parametrize("case", [*CASES, *LINEAR], ids=NAMES)
 def test_the_form_has_the_outputs_and_gradients_of_the_textbook(case: Case) -> None:
     plain, fused = twins(case)
     given = inputs(case)
@@ -80,7 +89,7 @@ def test_the_form_has_the_outputs_and_gradients_of_the_textbook(case: Case) -> N
         assert slopes_fused[key].shape == slope.shape and difference(slopes_fused[key], slope) < 1e-4, key
 
 
-@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.parametrize("case", [*CASES, *LINEAR], ids=NAMES)
 def test_outputs_without_gradients_are_those_of_the_textbook(case: Case) -> None:
     """Evaluations take other operations: the activation is a part of the product there."""
     plain, fused = twins(case)
@@ -90,6 +99,20 @@ def test_outputs_without_gradients_are_those_of_the_textbook(case: Case) -> None
 
 def test_every_fused_forward_is_held_against_its_textbook_here_too() -> None:
     assert set(fusions()) == {type(twins(case)[0]) for case in CASES}
+    assert set(NETWORKS) == {type(twins(case)[0]) for case in LINEAR}
+
+
+def test_linear_layers_are_computed_by_onednn_only_inside_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, fused = twins(LINEAR[0])
+    calls: list[int] = []
+    real = cpu_functions.product
+    monkeypatch.setattr(cpu_functions, "product", lambda *given: calls.append(1) or real(*given))
+    with torch.no_grad():
+        fused(*inputs(LINEAR[0]))
+        layers = sum(isinstance(module, nn.Linear) for module in fused.modules())
+        assert len(calls) == layers > 3
+        fused.forward(*inputs(LINEAR[0]))
+    assert len(calls) == layers
 
 
 @pytest.mark.parametrize("repeated", [False, True])
@@ -133,7 +156,7 @@ def test_gradients_add_up_over_two_backward_passes() -> None:
         assert mine.grad is not None and theirs.grad is not None and difference(mine.grad, theirs.grad) < 1e-4
 
 
-@pytest.mark.parametrize("preset", ["demo", "demo-gpt", "p2-md4-rhm"])
+@pytest.mark.parametrize("preset", ["demo", "demo-gpt", "p2-md4-rhm", "p2-rhm-small"])
 def test_runs_have_the_losses_and_samples_of_the_textbook(preset: str) -> None:
     """Forty updates, then the same noise: whatever a run does with the form, rounding is all that differs."""
     change: dict[str, Any] = {"training.threads": 1, "training.batch": 8}
@@ -161,7 +184,8 @@ def test_a_form_is_given_to_transformers_in_float32_alone(monkeypatch: pytest.Mo
         return make_form(network, precision, on_gpu=False, fused=fused, optimizer="adam")  # type: ignore[arg-type]
 
     assert isinstance(form("dit", depth=1, heads=2), CpuForm) and isinstance(form("gpt", depth=1, heads=2), CpuForm)
-    assert form("unet1d") is None and form("dit", depth=1, heads=2, fused=False) is None
+    assert isinstance(form("unet1d"), LinearForm) and form("unet1d", fused=False) is None
+    assert form("mlp") is None and form("dit", depth=1, heads=2, fused=False) is None
     assert form("dit", depth=1, heads=2, dropout=0.1) is None and form("gpt", depth=1, heads=2, registers=1) is None
     assert not isinstance(form("gpt", "bfloat16", depth=1, heads=2), CpuForm)
     monkeypatch.setattr(cpu_functions, "has_onednn", lambda: False)

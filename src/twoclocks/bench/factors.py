@@ -27,7 +27,7 @@ STAGES = {
         Stage("", "plain"),
         Stage("one thread inside operations", "plain, 1 thread"),
         Stage("our step", "our step, 1 thread", {"threads": 1, "kernels": "plain"}),
-        Stage("fused operations", "our step, 1 thread, fused", {"threads": 1}),
+        Stage("fused operations", "our step, 1 thread, fused", {"threads": 1, "kernels": "fused"}),
         Stage("a process per core", "ours"),
     ],
     "cuda": [

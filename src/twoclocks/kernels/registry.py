@@ -73,8 +73,13 @@ def cpu_form(network: Network) -> FusedForm | None:
     """Its form for a CPU; None if it has none, or this build of torch has no oneDNN."""
     from twoclocks.kernels.cpu_functions import has_onednn
     from twoclocks.kernels.cpu_operations import CpuForm
+    from twoclocks.kernels.linear_layers import NETWORKS, LinearForm
 
-    return CpuForm(network) if type(network) in fusions() and has_onednn() else None
+    if not has_onednn():
+        return None
+    if type(network) in fusions():
+        return CpuForm(network)
+    return LinearForm() if type(network) in NETWORKS else None
 
 
 def triton_form(network: Network) -> FusedForm | None:

@@ -89,6 +89,7 @@ class ForkedStep(PlainStep):
     def work(self, prepare: Callable[[int], None], step: int, part: int) -> tuple[float, list[Tensor | None]]:
         """What a copy does: the loss of its part, and the gradients of all that is trained."""
         prepare(step)
+        self.network.train()  # whatever it was when it was copied
         loss = float(self.part(part))
         return loss, [parameter.grad for parameter in self.network.parameters() if parameter.requires_grad]
 

@@ -1,0 +1,169 @@
+"""The image U-Net beside the same network in diffusers' own training loop and sampler.
+
+    python benchmarks/images_diffusers.py --out results/images_diffusers.json                # a GPU
+    python benchmarks/images_diffusers.py --device cpu --out results/images_diffusers_cpu.json
+
+Both networks have the same layers and number of weights. The loop is that of diffusers' example of unconditional
+training (``add_noise``, mean squared error, clipped gradients, AdamW), the sampler its DDIM scheduler, with as many
+levels as ours. All are measured in turns; ``torch.compile`` has run before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import DDIMScheduler, DDPMScheduler, UNet2DModel
+from torch import Tensor, nn
+from torch.nn import functional
+
+from twoclocks import data
+from twoclocks.bench.conditions import our_step, with_autocast, with_precision
+from twoclocks.bench.steps import ceiling
+from twoclocks.bench.timing import Work, side_by_side
+from twoclocks.models.base import parameter_count
+from twoclocks.models.unet2d import UNet2dSettings
+from twoclocks.runs import load_settings
+from twoclocks.runs.assembly import Experiment
+from twoclocks.runs.operations import step_operations
+from twoclocks.store.files import write_json
+from twoclocks.store.provenance import commit, machine, versions
+
+SMALL_ROWS = {"evaluation.samples": 512, "evaluation.loss_rows": 64}
+WORKLOADS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
+    "cpu": {"U-Net 24, digits of 8×8, batch 32": ("images-small", {})},
+    "cuda": {
+        "U-Net 64, digits of 8×8, batch 64": ("p2-digits", {"model.variance": False, "objective.variance": "fixed"}),
+        "U-Net 256, pixels of 32×32, batch 128": (
+            "p2-cifar10",
+            {"model.variance": False, "objective.variance": "fixed", "objective.sampler_levels": 50, "data.n": 512},
+        ),
+    },
+}
+
+
+def twin(settings: UNet2dSettings, shape: tuple[int, ...]) -> UNet2DModel:
+    """The same network in diffusers."""
+    widths = [settings.width * multiplier for multiplier in settings.multipliers]
+    attends = [height in settings.attention for height in settings.heights(shape)]
+    return UNet2DModel(
+        sample_size=shape[1],
+        in_channels=shape[0],
+        out_channels=shape[0],
+        down_block_types=tuple("AttnDownBlock2D" if one else "DownBlock2D" for one in attends),
+        up_block_types=tuple("AttnUpBlock2D" if one else "UpBlock2D" for one in reversed(attends)),
+        block_out_channels=tuple(widths),
+        layers_per_block=settings.blocks,
+        attention_head_dim=widths[-1] // settings.heads,
+        norm_num_groups=math.gcd(32, *widths),
+        attn_norm_num_groups=math.gcd(32, widths[-1]),
+        resnet_time_scale_shift="scale_shift",
+        dropout=settings.dropout,
+    )
+
+
+def training_step(model: nn.Module, call: Any, rows: Tensor, batch: int, rate: float) -> Work:
+    """One step of diffusers' example; ``call`` is the model, or its compiled form."""
+    scheduler, optimizer = DDPMScheduler(1000), torch.optim.AdamW(model.parameters(), lr=rate)
+
+    def step() -> None:
+        clean = rows[torch.randint(len(rows), (batch,), device=rows.device)]
+        noise = torch.randn_like(clean)
+        levels = torch.randint(1000, (batch,), device=rows.device)
+        noisy = scheduler.add_noise(clean, noise, levels)
+        loss = functional.mse_loss(call(noisy, levels).sample.float(), noise)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def sampling(call: Any, noise: Tensor, levels: int) -> Work:
+    scheduler = DDIMScheduler(1000)
+    scheduler.set_timesteps(levels)
+
+    @torch.no_grad()
+    def sample() -> None:
+        x = noise
+        for level in scheduler.timesteps:
+            x = scheduler.step(call(x, level).sample.float(), level, x).prev_sample
+
+    return sample
+
+
+def loops(work: Any, device: str) -> dict[str, Work]:
+    """The work under the precisions in which people run it."""
+    if device == "cpu":
+        return {"float32": work}
+    return {"TF32": with_precision(work, "high"), "bfloat16": with_autocast(work)}
+
+
+def measure(label: str, device: str, seconds: float, folder: Path) -> dict[str, Any]:
+    preset, change = WORKLOADS[device][label]
+    if preset == "p2-cifar10":
+        pixels = np.random.default_rng(0).integers(0, 256, (2000, 32, 32, 3), dtype=np.uint8)
+        np.save(folder / "pixels.npy", pixels)
+        data.pack(folder / "pixels.npy", folder / "pixels.safetensors")
+        change = {**change, "rule.file": str(folder / "pixels.safetensors")}
+    settings = load_settings(preset, {**SMALL_ROWS, **change, "training.device": device})
+    experiment = Experiment(settings)
+    assert isinstance(settings.model, UNet2dSettings) and settings.encoding is not None
+    shape = settings.encoding.shape(settings.rule)
+    model = twin(settings.model, shape).to(device)
+    compiled = torch.compile(model, dynamic=False)
+    rows = experiment.encode(experiment.train_rows)
+    training, noise = settings.training, experiment.noise
+    levels = len(experiment.objective.sampler_sigmas()) - 1  # type: ignore[arg-type]
+    steps, samples = {"ours": our_step(experiment)}, {"ours": experiment.sample}
+    for name, call in {"diffusers": model, "diffusers, compiled": compiled}.items():
+        for precision, work in loops(
+            training_step(model, call, rows, training.batch, training.learning_rate), device
+        ).items():
+            steps[f"{name}, {precision}"] = work
+        for precision, work in loops(sampling(call, noise, levels), device).items():
+            samples[f"{name}, {precision}"] = work
+    for work in (*steps.values(), *samples.values()):
+        work()  # compiles
+    rates = side_by_side(steps, device, seconds)
+    speeds = side_by_side(samples, device, seconds)
+    return {
+        "work": label,
+        "precision": training.precision,
+        "parameters": {"ours": parameter_count(experiment.network), "diffusers": parameter_count(model)},
+        "steps_per_second": {name: round(value, 2) for name, value in rates.items()},
+        "step_over_best": round(rates["ours"] / max(v for name, v in rates.items() if name != "ours"), 2),
+        "samples": len(noise),
+        "levels": levels,
+        "seconds_of_samples": {name: round(1 / value, 3) for name, value in speeds.items()},
+        "samples_over_best": round(speeds["ours"] / max(v for name, v in speeds.items() if name != "ours"), 2),
+        "operations_per_second": rates["ours"] * step_operations(settings),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--seconds", type=float, default=6.0, help="time of each loop")
+    asked = parser.parse_args()
+    rows = []
+    top = ceiling(asked.device)
+    for label in WORKLOADS[asked.device]:
+        with tempfile.TemporaryDirectory() as name:
+            row = measure(label, asked.device, asked.seconds, Path(name))
+        rows.append({**row, "of_ceiling": round(row["operations_per_second"] / top["operations_per_second"], 3)})
+        print(rows[-1], flush=True)
+        origin = {"commit": commit(), "versions": versions(), "machine": machine(asked.device)}
+        command = f"python benchmarks/images_diffusers.py --device {asked.device} --out {asked.out}"
+        write_json(asked.out, {"command": command, **origin, "ceiling": top, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
