@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from twoclocks.cli import LISTS, main, parse_arguments
+from twoclocks.cli import main, parse_arguments
+from twoclocks.commands.list import LISTS
 from twoclocks.report.listing import NEED_TORCH
 from twoclocks.runs import Experiment, Run, load_settings
 

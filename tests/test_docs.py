@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 import twoclocks
-from twoclocks import cli, commands
 from twoclocks.cli import parse_arguments
 from twoclocks.clocks.settings import POLICIES
+from twoclocks.core import exit_codes
 from twoclocks.data.images.fetch import NAMES
 from twoclocks.data.images.options import MOST_PIXELS
 from twoclocks.data.text.bible import COMMAND
@@ -283,7 +283,7 @@ def test_programs_that_a_page_names_exist(page: Path) -> None:
 def test_every_exit_code_is_in_the_table() -> None:
     page = text_of(DOCS / "reliability.md").partition("## Exit codes")[2]
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
-    named = {**vars(cli), **vars(commands)}
+    named = vars(exit_codes)
     assert listed == {0, *(value for name, value in named.items() if name.startswith("EXIT_"))}
 
 

@@ -37,6 +37,10 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report", "sweeps"},
     "sweeps": {"core", "clocks", "store", "runs", "training"},
     "widen": {*FIELD, "evaluation", "runs", "analysis", "report", "sweeps"},
+    "commands": {
+        *("core", "clocks", "data", "store", "runs", "analysis", "dissection", "report", "bench", "papers", "sweeps"),
+        "widen",
+    },
     "presets": set(),
     "templates": {"core", "rules", "models", "objectives", "evaluation", "dissection", "report"},  # to be copied
 }
@@ -92,7 +96,7 @@ def test_light_modules_do_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-INTERNAL = {"bench", "core", "kernels", "papers", "report", "training"}  # folders that users do not import
+INTERNAL = {"bench", "commands", "core", "kernels", "papers", "report", "training"}  # folders that users do not import
 EACH_NAME_IN_A_NEW_PROCESS = """
 import os, sys, torch, twoclocks as tc
 for name in tc.__all__:

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 from twoclocks.sweeps.fork_server import preload
 from twoclocks.sweeps.local import LocalPool
 
-MODULES = ("twoclocks.cli", "twoclocks.commands", "twoclocks.report.page", "twoclocks.dissection")
+MODULES = ("twoclocks.cli", "twoclocks.report.page", "twoclocks.dissection")
 STREAMS = ("stdin", "stdout", "stderr")
 
 

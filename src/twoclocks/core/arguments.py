@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 from twoclocks.core.config import merge, nested
 from twoclocks.core.errors import UserError
+from twoclocks.core.exit_codes import EXIT_BAD_INPUT
 from twoclocks.core.text import one_line, shortened, show
 from twoclocks.core.yaml_files import parse_yaml
 
-EXIT_BAD_INPUT = 2
 MOST_ARGUMENTS = 10_000
 
 

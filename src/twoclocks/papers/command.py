@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.errors import SettingError, UserError
+from twoclocks.core.exit_codes import EXIT_FAILED
 from twoclocks.papers import early_stopping, two_clocks
 from twoclocks.papers.campaign import rounds, waiting_cells
 from twoclocks.papers.cost import expected_seconds
@@ -27,7 +28,6 @@ from twoclocks.sweeps.grid import Cell
 
 assert two_clocks.__doc__ and early_stopping.__doc__  # importing them registers runs, claims and figures
 COMMITTED = Path("results") / "campaign"
-EXIT_FAILED = 7  # as of a sweep
 
 log = logging.getLogger("twoclocks")
 

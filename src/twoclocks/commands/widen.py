@@ -1,12 +1,11 @@
-"""The command ``twoclocks widen`` on the command line: its options. What it does is in ``twoclocks.widen.command``."""
+"""The command ``twoclocks widen``: its options. What it does is in ``twoclocks.widen.command``."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-from twoclocks.core.arguments import OneLineParser
+from twoclocks.commands.options import Add, add_executor
 
 HINT = (
     "Settings of the base (--data.n 64), of interventions (--dropout.rate 0.2) and of the executor can follow; see "
@@ -14,11 +13,10 @@ HINT = (
 )
 
 
-def add_widen_command(add: Callable[..., OneLineParser], add_executor: Callable[[OneLineParser], None]) -> None:
-    """Add the command to the parser."""
+def add_command(add: Add) -> None:
     widen = add(
         "widen",
-        call,
+        widen_command,
         "measure which interventions delay copying and widen the window, on the same seeds as a base",
         HINT,
     )
@@ -55,7 +53,7 @@ def add_widen_command(add: Callable[..., OneLineParser], add_executor: Callable[
     widen.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def call(arguments: argparse.Namespace) -> int:
+def widen_command(arguments: argparse.Namespace) -> int:
     from twoclocks.widen.command import widen
 
     return widen(arguments)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twoclocks.core.arguments import OneLineParser
+from twoclocks.commands.options import Add
 from twoclocks.core.errors import UnknownNameError, UserError
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ _SHARED_OPTIONS = ("skip_bad", "keep_duplicates")
 _MOST_LINES = 20  # of dropped duplicates that are printed; --json has all that are listed in the file
 
 
-def add_data_command(add: Callable[..., OneLineParser]) -> None:
-    """Add the command and its options to the command line."""
+def add_command(add: Add) -> None:
     data = add(
         "data",
         data_command,

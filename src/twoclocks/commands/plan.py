@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from twoclocks.core.arguments import OneLineParser
+from twoclocks.commands.options import Add
+from twoclocks.commands.reading import readable_runs
 
 
-def add_plan_command(add: Callable[..., OneLineParser]) -> None:
-    """Add the command to the parser."""
+def add_command(add: Add) -> None:
     plan = add(
         "plan",
         plan_command,
@@ -39,7 +38,6 @@ def add_plan_command(add: Callable[..., OneLineParser]) -> None:
 def plan_command(arguments: argparse.Namespace) -> None:
     from twoclocks.analysis.gains import read_gains
     from twoclocks.analysis.plans import plan_run
-    from twoclocks.commands import readable_runs
     from twoclocks.report.console import show_lines, show_rows
     from twoclocks.report.plans import RECORD, gain_rows, plan_rows, sentences
 

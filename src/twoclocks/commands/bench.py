@@ -6,16 +6,14 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from twoclocks.core.arguments import OneLineParser
+from twoclocks.commands.options import Add
 
 log = logging.getLogger("twoclocks")
 
 
-def add_bench_command(add: Callable[..., OneLineParser]) -> None:
-    """Add the command to the parser."""
+def add_command(add: Add) -> None:
     bench = add(
         "bench",
         bench_command,
