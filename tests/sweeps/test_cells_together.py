@@ -21,7 +21,7 @@ from twoclocks.sweeps import dispatch as dispatching
 from twoclocks.sweeps.dispatch import Dispatch
 from twoclocks.sweeps.executors import Job, JobResult, Pool
 from twoclocks.sweeps.local import LocalPool
-from twoclocks.sweeps.together import FREE, group_of, suggested_count
+from twoclocks.sweeps.together import FREE, group_of, groups_in_words, suggested_count
 from twoclocks.training.stopping import StopRequest
 
 LOCAL = EXECUTORS.create("local", workers=2)
@@ -176,6 +176,21 @@ def test_what_may_differ_and_how_many_are_worth_it(plan: Plan) -> None:
     assert len(alike) == 5 and {one.data.n for one in alike} == {first.data.n}
     assert all(suggested_count(cell.settings) == 1 for cell in plan.cells)  # on the CPU
     assert "training.learning_rate" in FREE and "training.batch" not in FREE
+
+
+def test_the_plan_says_which_cells_share_a_process(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert groups_in_words(plan.cells, lambda settings: 1) == ""
+    assert groups_in_words(plan.cells, lambda settings: 4) == "Trained together: up to 4 of 6 cells per process."
+    sized = groups_in_words(plan.cells, lambda settings: 8 if settings.data.n == 4 else 1)
+    assert sized == "Trained together: up to 6 of 6 cells per process; 6 cells by themselves."
+    spec = write_spec(tmp_path / "three.yaml", seeds={"training": 3})
+    words = ["sweep", str(spec), "--out", str(tmp_path / "out"), "--plan"]
+    assert main(words) == 0 and "Trained together" not in capsys.readouterr().out
+    assert main([*words, "--executor.together", "2"]) == 0
+    assert "Trained together: up to 2 of 3 cells per process." in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
 
 
 def test_it_is_a_setting_of_the_executor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

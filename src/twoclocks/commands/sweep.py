@@ -30,6 +30,7 @@ def add_command(add: Add) -> None:
 def sweep_command(arguments: argparse.Namespace) -> int:
     from twoclocks.report.console import show_lines, show_rows, watch_sweep
     from twoclocks.sweeps import Sweep, executor_of, read_plan, run_sweep
+    from twoclocks.sweeps.together import groups_in_words
 
     executor, overrides = executor_of(arguments.executor, arguments.workers, arguments.overrides)
     plan = read_plan(Path(arguments.spec), overrides)
@@ -51,4 +52,6 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     else:
         show_rows(sweep.lines())
         show_lines(sweep.summary())
+        if arguments.plan and (together := groups_in_words(plan.cells, executor.count_together)):
+            show_lines(together)
     return EXIT_FAILED if sweep.counts()["failed"] else 0

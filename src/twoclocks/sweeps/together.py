@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from twoclocks.core.config import flat, to_mapping
 
 if TYPE_CHECKING:
     from twoclocks.runs.settings import RunSettings
+    from twoclocks.sweeps.grid import Cell
 
 # Settings in which runs that are trained together may differ: what one update computes does not depend on them.
 FREE = {
@@ -39,3 +42,20 @@ def suggested_count(settings: RunSettings) -> int:
     from twoclocks.runs.operations import step_operations  # which needs torch
 
     return max(1, min(SUGGESTED, int(FILLS / step_operations(settings))))
+
+
+def groups_in_words(cells: Iterable[Cell], count_together: Callable[[RunSettings], int]) -> str:
+    """Which cells a process may train together, such as ``Trained together: up to 4 of 12 cells per process``."""
+    alike: dict[str, list[RunSettings]] = defaultdict(list)
+    for cell in cells:
+        alike[group_of(cell.settings)].append(cell.settings)
+    parts = []
+    for group in alike.values():
+        most = min(len(group), count_together(group[0]))
+        if most > 1:
+            parts.append(f"up to {most} of {len(group)} cells per process")
+    if not parts:
+        return ""
+    alone = sum(len(group) for group in alike.values() if min(len(group), count_together(group[0])) < 2)
+    rest = f"; {alone} cells by themselves" if alone else ""
+    return f"Trained together: {', '.join(dict.fromkeys(parts))}{rest}."
