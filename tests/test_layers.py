@@ -33,7 +33,7 @@ BELOW: dict[str, set[str]] = {  # folder: the other folders it may import
     "analysis": {*FIELD, "evaluation", "runs", "dissection"},
     "testing": {"core", "rules", "models", "objectives", "data", "store", "runs", "evaluation", "dissection"},
     "report": {*FIELD, "monitor", "evaluation", "runs", "analysis", "dissection"},
-    "bench": {*FIELD, "evaluation", "training", "runs", "report"},
+    "bench": {*FIELD, "kernels", "evaluation", "training", "runs", "report"},
     "papers": {*FIELD, "oracles", "training", "evaluation", "runs", "analysis", "dissection", "report", "sweeps"},
     "sweeps": {"core", "clocks", "store", "runs", "training"},
     "widen": {*FIELD, "evaluation", "runs", "analysis", "report", "sweeps"},

@@ -12,6 +12,7 @@ import torch
 
 from twoclocks.bench import compiled, conditions, factors, products, reference, steps, suite
 from twoclocks.bench.workloads import WORKLOADS, Row, Workload
+from twoclocks.kernels import cpu_functions
 from twoclocks.runs import load_settings
 
 TINY = {"model": {"width": 16, "depth": 1, "heads": 1}, "evaluation.samples": 256}
@@ -52,7 +53,8 @@ def test_a_row_compares_with_the_best_loop_of_each_kind(monkeypatch: pytest.Monk
         assert (row["best_plain"], row["over_best_plain"]) == ("plain, 1 thread", 2.0)
         assert (row["best_compiled"], row["over_best_compiled"]) == ("compiled", 60 / 45)
         assert row["compiled"]["compiled"]["seconds_to_first_step"] > 0
-        assert found["products alone"] == 120 and row["products_alone"] == ways and row["of_products"] == 0.5
+        assert found["products alone"] == 120 and row["of_products"] == 0.5
+        assert ways.items() <= row["products_alone"].items()
         assert [stage.get("factor") for stage in row["factors"]] == [None, 1.5, 40 / 30, 50 / 40, 60 / 50]
         assert math.prod(stage["factor"] for stage in row["factors"][1:]) == pytest.approx(60 / 20)
     monkeypatch.setattr(torch, "compile", None)
@@ -127,10 +129,16 @@ def test_the_products_of_both_ways_are_all_products(threads: int, monkeypatch: p
         done.append((2 * left.shape[0] * left.shape[1] * right.shape[1], torch.get_num_threads()))
         return multiply(left, right, out=out)
 
+    def product(x: torch.Tensor, weight: torch.Tensor, *more: object) -> torch.Tensor:
+        done.append((2 * x.shape[0] * x.shape[1] * weight.shape[0], torch.get_num_threads()))
+        return x @ weight.t()
+
     monkeypatch.setattr(torch, "mm", mm)
+    monkeypatch.setattr(products, "product", product)
+    monkeypatch.setattr(cpu_functions, "product", product)
     experiment = Workload("GPT", "demo-gpt", {**TINY, "training.threads": threads}).experiment("cpu")
     ways, operations = products.products_alone(experiment, experiment.pool)
-    assert len(ways) == 2
+    assert len(ways) == (4 if cpu_functions.has_onednn() else 2)
     for way, work in ways.items():
         done.clear()
         work()

@@ -23,7 +23,7 @@ from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import LoopState, TrainingSettings, make_step, train
 from twoclocks.training.optimizer import make_optimizer
-from twoclocks.training.workers import can_fork
+from twoclocks.training.workers import obstacle
 
 SHAPES: dict[str, tuple[int, ...]] = {"dit": (1, 4, 4), "gpt": (16,), "gpt_full": (16,)}
 NAMES = list(SHAPES)
@@ -197,7 +197,7 @@ def test_all_processes_drop_whatever_the_mode_was_before(processes: int) -> None
     assert losses("gpt", processes, 3, "eval")[0] == losses("gpt", processes, 3)[0]
 
 
-@pytest.mark.skipif(not can_fork(), reason="processes are copied on Linux alone")
+@pytest.mark.skipif(bool(obstacle()), reason=f"processes are not copied here: {obstacle()}")
 def test_a_process_that_was_copied_during_an_evaluation_drops_too() -> None:
     def slopes(processes: int) -> Tensor:
         torch.manual_seed(0)

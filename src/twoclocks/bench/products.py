@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
 from twoclocks.bench.conditions import with_threads
 from twoclocks.bench.timing import Work
+from twoclocks.kernels.cpu_functions import has_onednn, layer_gradients, product
 from twoclocks.runs.assembly import Experiment
 from twoclocks.training.capture import Captured
 from twoclocks.training.thread_pool import CORES, ThreadPool
@@ -18,8 +21,8 @@ Factors = tuple[Tensor, Tensor, Tensor]  # input, weight, and the gradient of th
 def products_alone(experiment: Experiment, pool: ThreadPool) -> tuple[dict[str, Work], int]:
     """All products of a step on random data, by the way in which cores share them; and how many operations they are.
 
-    On the CPU there are two ways: all cores inside each product; or as in our step, a pool whose threads each make
-    the products of their own samples.
+    On the CPU there are two ways: all cores inside each product; or threads that each make the products of their own
+    samples. Each is tried with torch's own products and with those of our fused operations.
     """
     shapes = layer_shapes(experiment)
     operations = sum(6 * rows * inputs * outputs for rows, inputs, outputs in shapes)
@@ -29,11 +32,17 @@ def products_alone(experiment: Experiment, pool: ThreadPool) -> tuple[dict[str, 
         work()
         return {"one after another": Captured(work)}, operations
     layers = [random_factors(shape, device, torch.float32) for shape in shapes]
-    ways = {"all cores inside each product": with_threads(products(layers), CORES)}
-    if pool.size == 1:
-        return {**ways, "1 thread": with_threads(products(layers), 1)}, operations
-    parts = [products(part) for part in divided(layers, pool.size)]
-    return {**ways, f"batch divided among {pool.size} threads": lambda: pool.map(call, parts)}, operations
+    ways: dict[str, Work] = {}
+    for library, make in {"": products, ", oneDNN": onednn_products}.items():
+        if make is onednn_products and not has_onednn():
+            continue
+        ways[f"all cores inside each product{library}"] = with_threads(make(layers), CORES)
+        if pool.size == 1:
+            ways[f"1 thread{library}"] = with_threads(make(layers), 1)
+        else:
+            parts = [make(part) for part in divided(layers, pool.size)]
+            ways[f"batch divided among {pool.size} threads{library}"] = partial(pool.map, call, parts)
+    return ways, operations
 
 
 def random_factors(shape: Shape, device: str, dtype: torch.dtype) -> Factors:
@@ -61,6 +70,17 @@ def products(layers: list[Factors]) -> Work:
             torch.mm(x, weight.T, out=out)
             torch.mm(slope, weight, out=of_input)
             torch.mm(slope.T, x, out=of_weight)
+
+    return work
+
+
+def onednn_products(layers: list[Factors]) -> Work:
+    """The same by the products of the CPU's fused operations."""
+
+    def work() -> None:
+        for x, weight, slope in layers:
+            product(x, weight)
+            layer_gradients(slope, x, weight)
 
     return work
 

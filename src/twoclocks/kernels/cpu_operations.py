@@ -22,19 +22,36 @@ LONGEST = 128  # tokens, to which all weights of the attention are stored
 
 
 class CpuForm:
-    """A network's fused forward pass with the operations of the CPU, which keep nothing of their own."""
+    """A network's fused forward pass with the operations of the CPU, which keep nothing of their own.
+
+    Where somebody changed the network, such as by hooks, by other layers or by ``double()``, the textbook's is taken.
+    """
 
     def __init__(self, network: Network) -> None:
         self.forward, self.operations = fusions()[type(network)].forward, CpuOperations()
+        self.kinds = [type(module) for module in network.modules()]
 
     def __call__(self, network: Network, *inputs: Any, **named: Any) -> Tensor:
+        if torch.is_autocast_enabled("cpu") or self.was_changed(network):
+            out: Tensor = network.forward(*inputs, **named)
+            return out
         return self.forward(network, self.operations, *inputs, **named)
+
+    def was_changed(self, network: Network) -> bool:
+        """Whether the network has other layers than when the form was made, hooks, or another type of numbers."""
+        modules = list(network.modules())
+        hooked = any(one._forward_hooks or one._forward_pre_hooks or one._backward_hooks for one in modules)
+        return hooked or [type(one) for one in modules] != self.kinds or dtype_of(network) != torch.float32
 
     def finish_gradients(self) -> None:
         """Autograd has completed them."""
 
     def weights_changed(self) -> None:
         """Nothing is derived from the weights."""
+
+
+def dtype_of(network: nn.Module) -> torch.dtype:
+    return next(network.parameters()).dtype
 
 
 class CpuOperations:
@@ -88,5 +105,5 @@ class CpuOperations:
 @cache
 def hidden_positions(length: int, causal: bool) -> Tensor:
     """−∞ (length, length) where a position must not be seen, 0 elsewhere."""
-    nothing = torch.zeros(length, length)
+    nothing = torch.zeros(length, length, dtype=torch.float32, device="cpu")
     return nothing.fill_(-math.inf).triu(1) if causal else nothing

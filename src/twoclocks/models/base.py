@@ -39,6 +39,9 @@ class Network(nn.Module):
     tokens (n, length) and their noise (n,).
     """
 
+    # Whether copies of the process may compute parts of a batch (training/forked_step.py). A class says so itself; its
+    # subclasses do not inherit it. Its ``forward`` must change neither weights nor buffers.
+    divisible: ClassVar[bool] = False
     fused: FusedForm | None = None  # replaces ``forward`` while it is set
     fusible: bool = True  # whether the fused forward pass of its class, if any, knows all that its settings ask for
 

@@ -77,6 +77,8 @@ class DiTSettings(TransformerSettings):
 class DiT(Network):
     """F(x, c): (n, channels, height, width) and a noise label (n,) to (n, channels, height, width)."""
 
+    divisible: ClassVar[bool] = True
+
     positions: Tensor
 
     def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:

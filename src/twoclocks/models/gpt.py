@@ -64,6 +64,8 @@ class GPT(Network):
     The head covers the symbols only, so the start token can never be generated.
     """
 
+    divisible: ClassVar[bool] = True
+
     causal: ClassVar[bool] = True
 
     def __init__(self, settings: GPTSettings, length: int, symbols: int, reads_noise: bool = False) -> None:

@@ -19,6 +19,8 @@ from twoclocks.models.noise_features import noise_features
 class FullGPTSettings(GPTSettings):
     """GPT's trunk with full attention, for noisy or masked tokens."""
 
+    divisible: ClassVar[bool] = True
+
     written: ClassVar[str] = "full GPT"
     task: ClassVar[str] = "restore tokens"
 

@@ -49,6 +49,8 @@ class MLPSettings(ModelSettings):
 class MLP(Network):
     """f(x): (n, *shape) and a noise label (n,), which is not read, to (n, *shape)."""
 
+    divisible: ClassVar[bool] = True
+
     def __init__(self, settings: MLPSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
         entries, self.width, self.limit = math.prod(shape), settings.width, settings.limit

@@ -79,6 +79,8 @@ class UNet1dSettings(ModelSettings):
 class UNet1d(Network):
     """Logits (n, length, symbols) of the clean tokens, from noisy ones (n, length), −1 a mask, and their noise (n,)."""
 
+    divisible: ClassVar[bool] = True
+
     def __init__(self, settings: UNet1dSettings, length: int, symbols: int) -> None:
         super().__init__()
         width, self.branching = settings.width, settings.branching

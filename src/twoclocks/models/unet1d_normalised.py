@@ -8,6 +8,7 @@ are no biases, and the normalisation has no weights.
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,8 @@ class NormalisedUNet1d(Network):
     The noise level is told by the size of the input alone: a token y at level α is read as its distribution
     α·[x = y] + (1 − α)/symbols, standardised with the mean and variance of a token without noise.
     """
+
+    divisible: ClassVar[bool] = True
 
     def __init__(self, width: int, branching: int, depth: int, symbols: int, told_noise: bool) -> None:
         super().__init__()

@@ -114,6 +114,8 @@ class UNet2dSettings(ModelSettings):
 class UNet2d(Network):
     """F(x, c): (n, channels, height, width) and a noise label (n,) to the same shape, or to twice the channels."""
 
+    divisible: ClassVar[bool] = True
+
     def __init__(self, settings: UNet2dSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
         width, heads, blocks = settings.width, settings.heads, settings.blocks

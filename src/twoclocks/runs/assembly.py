@@ -40,11 +40,11 @@ from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Replayed
+from twoclocks.training.forked_step import divisible
 from twoclocks.training.loop import LoopState, check_finite, make_step, updates
 from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
 from twoclocks.training.step import Step, finish_gradients
 from twoclocks.training.thread_pool import ThreadPool, pool_size
-from twoclocks.training.workers import can_fork
 
 SHARE = 128  # samples that a thread generates at a time, so that intermediate results stay in its cache
 
@@ -86,6 +86,7 @@ class Experiment:
             self.average = Average(self.network, averaged, settings.training.average)
         self.optimizer = make_optimizer(self.network, settings.training)
         self.pool = self.make_pool()
+        self.processes = self.count_processes()
         self.loop = LoopState(self.device)
         self.samplers: dict[Network, Replayed[Tensor]] = {}  # by the network whose weights they read
         self.joint_samples: Callable[[], Tensor] | None = None  # drawn for all runs that are trained together
@@ -119,9 +120,15 @@ class Experiment:
             return ThreadPool(1)
         tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
         pool = ThreadPool(pool_size(training.threads, parameter_count(self.network), tokens))
-        # Processes divide a step, threads an evaluation. Without such processes, operations are divided.
-        torch.set_num_threads(1 if can_fork() else pool.size)
         return pool
+
+    def count_processes(self) -> int:
+        """Processes among which a step is divided, one per core; if it cannot be, cores share each operation."""
+        if self.training.on_gpu:
+            return 1
+        divided = self.pool.size > 1 and not self.training.trim and divisible(self.network)
+        torch.set_num_threads(1 if divided else self.pool.size)
+        return self.pool.size if divided else 1
 
     def loss_splits(self) -> dict[str, Tensor]:
         """Encoded rows of the splits on which losses are compared: train, held_out, cube."""
@@ -169,7 +176,7 @@ class Experiment:
 
     def make_step(self, captures: bool = True) -> Step:
         """The steps of this run, as training takes them."""
-        parts = self.network, self.optimizer, self.objective, self.shown(), self.training, self.loop, self.pool.size
+        parts = self.network, self.optimizer, self.objective, self.shown(), self.training, self.loop, self.processes
         return make_step(*parts, self.average, captures)
 
     def sample(self, network: Network | None = None) -> Tensor:

@@ -18,12 +18,12 @@ from twoclocks.models.base import Network
 from twoclocks.objectives.base import Objective
 from twoclocks.training.average import Average
 from twoclocks.training.errors import DivergedError
+from twoclocks.training.forked_step import ForkedStep
 from twoclocks.training.masked_loss import MaskedLoss
 from twoclocks.training.noise_curriculum import NoiseCurriculum
 from twoclocks.training.order import EpochOrder, Order, RandomOrder
 from twoclocks.training.rate import LearningRate
-from twoclocks.training.step import ForkedStep, PlainStep, Step, TrainingLoss, Update, captured
-from twoclocks.training.workers import can_fork
+from twoclocks.training.step import PlainStep, Step, TrainingLoss, Update, captured
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 CHECK_EVERY = 50  # steps between two checks of the loss
@@ -161,8 +161,9 @@ def make_step(
     parts = network, optimizer, loss, shown, order, state.generator, state.loss_sum, average, settings.trim
     begin = partial(begin_network, network, settings.seed)
     begins: list[Callable[[int], None]] = [order.begin, rate.begin, shown.begin, begin, *curricula]
-    # Which samples a trimmed loss counts depends on the whole batch, of which a process sees a part.
-    if processes > 1 and can_fork() and not (settings.captures or settings.trim):
+    if processes > 1:
+        # Which samples a trimmed loss counts depends on the whole batch, of which a process sees a part.
+        assert not (settings.captures or settings.trim), "such a step cannot be divided"
         forked = ForkedStep(*parts, processes=processes)
         alone = Step(forked, begins, state.generator, settings.seed)
         return Step(forked, [*begins, partial(forked.begin, prepare=alone.begin)], state.generator, settings.seed)

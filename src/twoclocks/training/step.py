@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -18,7 +17,6 @@ from twoclocks.objectives.base import Network as Callee
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Captured
 from twoclocks.training.order import Order
-from twoclocks.training.workers import Workers, share
 
 Update = Callable[[], None]
 WARM_UP = 2  # updates before the capture: kernels are compiled and moments made in the first
@@ -71,51 +69,6 @@ class PlainStep:
             self.average.update()
 
 
-@dataclass(eq=False)
-class ForkedStep(PlainStep):
-    """The same update on the CPU, the batch divided among this process and copies of it."""
-
-    processes: int = field(kw_only=True)
-    workers: Workers | None = field(default=None, init=False)  # made when first needed: they are copies of that moment
-
-    def begin(self, number: int, prepare: Callable[[int], None]) -> None:
-        """Let the others compute their parts of a step; ``prepare`` is what has to come before each step."""
-        if self.workers is None or not self.workers.ready:
-            trained = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-            share(trained)
-            self.workers = Workers(self.processes - 1, trained, partial(self.work, prepare))
-        self.workers.begin(number)
-
-    def work(self, prepare: Callable[[int], None], step: int, part: int) -> tuple[float, list[Tensor | None]]:
-        """What a copy does: the loss of its part, and the gradients of all that is trained."""
-        prepare(step)
-        self.network.train()  # whatever it was when it was copied
-        loss = float(self.part(part))
-        return loss, [parameter.grad for parameter in self.network.parameters() if parameter.requires_grad]
-
-    def __call__(self) -> None:
-        assert self.workers is not None, "begin the step first"
-        loss = self.part(0).double()
-        for other, gradients in self.workers.results():
-            add_gradients(self.network, gradients)
-            loss += other
-        self.update()
-        self.loss_sum += loss
-
-    def part(self, place: int) -> Tensor:
-        """The share of some rows in the loss of the batch; its gradient is left in the network."""
-        clean = self.shown.batch(self.order.rows(), self.generator)
-        drawn = self.objective.draw(clean, self.generator)
-        mine, *given = (tensor.tensor_split(self.processes)[place] for tensor in (clean, *drawn))
-        self.network.zero_grad(set_to_none=True)
-        if len(mine):
-            loss = self.objective.loss_given(self.network, mine, *given).sum() / len(clean)
-            loss.backward()
-            finish_gradients(self.network)
-            return loss.detach()
-        return torch.zeros(())
-
-
 @dataclass(frozen=True)
 class Step:
     """Step 1, 2, … of a run: its random numbers depend on (seed, step) alone."""
@@ -150,18 +103,6 @@ def finish_gradients(network: Network) -> None:
     """Complete the gradients of a backward pass; a fused form may still be writing them."""
     if network.fused is not None:
         network.fused.finish_gradients()
-
-
-def add_gradients(network: Network, gradients: Sequence[Tensor | None]) -> None:
-    """Add to the gradients of all that is trained; None: a part of the batch had nothing to do with it."""
-    trained = (parameter for parameter in network.parameters() if parameter.requires_grad)
-    found = [(one, more) for one, more in zip(trained, gradients, strict=True) if more is not None]
-    both = [(one.grad, more) for one, more in found if one.grad is not None]
-    if both:
-        torch._foreach_add_([mine for mine, _ in both], [more for _, more in both])
-    for parameter, more in found:
-        if parameter.grad is None:
-            parameter.grad = more.clone()
 
 
 def captured(step: PlainStep) -> Update:

@@ -1,7 +1,7 @@
-"""Several threads on the CPU, each with its own part of a batch.
+"""Several threads on the CPU, each with its own samples of an evaluation.
 
-Small networks make many small operations, inside which threads wait for each other most of the time. Between the
-samples of a batch there is nothing to wait for, except once a step, when gradients are added up.
+Small networks make many small operations, inside which threads wait for each other most of the time. Between samples
+there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -57,11 +57,6 @@ class ThreadPool:
     def guarded(self, network: Network) -> Guarded:
         """The network for long work: its next call ends a thread whose pool was stopped."""
         return Guarded(network, self.stopped)
-
-    def parts(self, *tensors: Tensor) -> list[tuple[Tensor, ...]]:
-        """The tensors' rows divided evenly, as many parts as there are threads or rows."""
-        size = min(self.size, len(tensors[0]))
-        return list(zip(*(tensor.tensor_split(size) for tensor in tensors), strict=True))
 
 
 class Guarded:
