@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from faults_on_disk import FullDisk
 from test_lost_folder import contents
-from twoclocks.core.exit_codes import EXIT_DISK
 
 from twoclocks.cli import main
 from twoclocks.core.config import to_mapping
+from twoclocks.core.exit_codes import EXIT_DISK
 from twoclocks.runs import Experiment, Run, RunSettings, load_run, load_settings, run
 from twoclocks.store import files, verify_tree
 from twoclocks.store.lock import LockedError, WriterLock

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from twoclocks.core.exit_codes import EXIT_DISK
 from warm import WarmCommand
 
+from twoclocks.core.exit_codes import EXIT_DISK
 from twoclocks.runs import Progress, Run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.files import digest

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from twoclocks.core.exit_codes import EXIT_DAMAGED, EXIT_DISK, EXIT_STOPPED
 from warm import WarmCommand
 
 from twoclocks.cli import main
 from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import UserError
+from twoclocks.core.exit_codes import EXIT_DAMAGED, EXIT_DISK, EXIT_STOPPED
 from twoclocks.runs import Experiment, Progress, Run, RunSettings, load_run, run
 from twoclocks.runs.execution import OutOfMemoryError, named_memory_errors
 from twoclocks.store import files, verify_tree

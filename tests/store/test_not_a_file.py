@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from twoclocks.core.exit_codes import EXIT_DAMAGED
 
 from twoclocks.cli import main
 from twoclocks.core.errors import UserError
+from twoclocks.core.exit_codes import EXIT_DAMAGED
 from twoclocks.runs import Run, load_run, run
 from twoclocks.store import files, verify_tree
 from twoclocks.store.checksums import encode_document, encode_line

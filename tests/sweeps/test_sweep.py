@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from small_sweep import cell_contents, write_spec
-from twoclocks.core.exit_codes import EXIT_FAILED, EXIT_STOPPED
 from warm import WarmCommand
 
 from twoclocks.cli import main
 from twoclocks.core.arguments import as_overrides
+from twoclocks.core.exit_codes import EXIT_FAILED, EXIT_STOPPED
 from twoclocks.runs import load_run, run
 from twoclocks.store import verify_tree
 from twoclocks.store.lock import WriterLock
