@@ -38,6 +38,9 @@ CASES: list[Case] = [
     ("gpt", (130,), 3, {"depth": 1}),
     ("gpt_full", (10,), 3, {}),
     ("gpt_full", (129,), 3, {"depth": 1}),
+    ("dit", (1, 3, 4), 2, {"registers": 2, "dropout": 0.3}),
+    ("gpt", (10,), 2, {"registers": 1, "dropout": 0.3}),
+    ("gpt_full", (10,), 3, {"registers": 3, "dropout": 0.3}),
 ]
 LINEAR: list[Case] = [
     ("unet1d", (8,), 3, {"width": 16}),
@@ -97,6 +100,18 @@ def test_outputs_without_gradients_are_those_of_the_textbook(case: Case) -> None
     plain, fused = twins(case)
     with torch.no_grad():
         assert difference(fused(*inputs(case)), plain(*inputs(case))) < 1e-5
+
+
+@pytest.mark.parametrize("registers", [0, 2])
+def test_tokens_one_by_one_have_the_outputs_of_all_at_once(registers: int) -> None:
+    """With registers the first call puts them into the cache, and positions begin behind them; nothing is dropped."""
+    case: Case = ("gpt", (7,), 3, {"registers": registers, "dropout": 0.3})
+    plain, fused = twins(case)
+    (tokens,) = inputs(case)
+    cache = fused.new_cache()
+    with torch.no_grad():
+        parts = [fused(tokens[:, :3], cache), *(fused(tokens[:, i : i + 1], cache) for i in range(3, 7))]
+        assert difference(torch.cat(parts, dim=1), plain.eval()(tokens)) < 1e-5
 
 
 def test_every_fused_forward_is_held_against_its_textbook_here_too() -> None:
@@ -189,8 +204,8 @@ def test_a_form_is_given_to_transformers_in_float32_alone(monkeypatch: pytest.Mo
     gpt = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
     assert make_form(gpt, "float32", on_gpu=True, fused=True, optimizer="adam") is None
     assert isinstance(form("unet1d"), LinearForm) and form("unet1d", fused=False) is None
+    assert isinstance(form("gpt", depth=1, heads=2, registers=1, dropout=0.1), CpuForm)
     assert form("mlp") is None and form("dit", depth=1, heads=2, fused=False) is None
-    assert form("dit", depth=1, heads=2, dropout=0.1) is None and form("gpt", depth=1, heads=2, registers=1) is None
     assert not isinstance(form("gpt", "bfloat16", depth=1, heads=2), CpuForm)
     monkeypatch.setattr(cpu_functions, "has_onednn", lambda: False)
     assert form("gpt", depth=1, heads=2) is None

@@ -95,6 +95,30 @@ def test_fused_network_has_the_outputs_and_gradients_of_the_plain_one(
         assert difference(slopes_fused[key], slope) < 1e-4 * loose, key
 
 
+REGISTERS, DROPOUT = {"registers": 2}, {"dropout": 0.3}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+@pytest.mark.parametrize("more", [REGISTERS, DROPOUT, {**REGISTERS, **DROPOUT}], ids=["registers", "dropout", "both"])
+@pytest.mark.parametrize(("name", "shape", "symbols"), [CASES[0], CASES[2], CASES[5]])
+def test_fused_registers_and_dropout_have_the_outputs_and_gradients_of_the_plain_ones(
+    name: str, shape: tuple[int, ...], symbols: int, more: dict[str, float], dtype: torch.dtype
+) -> None:
+    """Masks are hashes of the rows, so both forms drop the same entries."""
+    plain, fused = twins(name, shape, symbols, dtype, depth=1, **more)
+    given = inputs(name, shape, symbols)
+    (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
+    loose = 1e-2 if dtype == HALF else 1e-3 if DEVICE == "cuda" else 1e-5
+    assert out_fused.shape == out.shape and difference(out_fused, out) < loose
+    assert set(slopes) == set(slopes_fused) and ("registers.vectors" in slopes) == ("registers" in more)
+    for key, slope in slopes.items():
+        assert difference(slopes_fused[key], slope) < 5 * loose, key
+    with torch.no_grad():
+        still, still_fused = plain.eval()(*given), fused.eval()(*given)
+        assert difference(still_fused.float(), still) < loose
+        assert (difference(still, out) > 0.01) == ("dropout" in more)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize(("patch", "shape"), [(2, (3, 4, 6)), (4, (3, 8, 4))])  # tokens of 12 and 48 entries
 def test_fused_patches_have_the_outputs_and_gradients_of_the_plain_ones(

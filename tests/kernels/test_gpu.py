@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from twoclocks.kernels.flat import FlatForm
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 from twoclocks.training.order import EpochOrder
@@ -108,6 +109,16 @@ def test_replayed_steps_have_the_rate_of_their_step(kernels: str, optimizer: str
 def test_replayed_steps_are_the_same_every_time(name: str) -> None:
     one, two = experiment(name), experiment(name)
     assert torch.equal(losses(one, 30, 10), losses(two, 30, 10)) and torch.equal(weights(one), weights(two))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_fused_registers_and_dropout_train_as_the_textbook_does(name: str) -> None:
+    """Both round to bfloat16 in their own ways; other masks, or none, would change the losses by far more."""
+    more = {"model.dropout": 0.3, "model.registers": 4}
+    fused, plain = experiment(name, more), experiment(name, more, kernels="plain")
+    assert isinstance(fused.network.fused, FlatForm) and not isinstance(plain.network.fused, FlatForm)
+    first, second = losses(fused, 60, 20), losses(plain, 60, 20)
+    assert torch.allclose(first, second, rtol=0.02), (first, second)
 
 
 @pytest.mark.parametrize("name", PRESETS)

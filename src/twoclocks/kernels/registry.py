@@ -58,7 +58,6 @@ def make_form(
     network: Network, precision: Literal["float32", "tf32", "bfloat16"], on_gpu: bool, fused: bool, optimizer: str
 ) -> FusedForm | None:
     """How the network's forward pass is computed; None: as the textbook does. ``optimizer`` is its name."""
-    fused = fused and network.fusible  # a fused forward pass leaves out what it does not know
     if not on_gpu and precision == "float32":
         return cpu_form(network) if fused else None
     if precision != "bfloat16":

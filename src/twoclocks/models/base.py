@@ -43,7 +43,6 @@ class Network(nn.Module):
     # subclasses do not inherit it. Its ``forward`` must change neither weights nor buffers.
     divisible: ClassVar[bool] = False
     fused: FusedForm | None = None  # replaces ``forward`` while it is set
-    fusible: bool = True  # whether the fused forward pass of its class, if any, knows all that its settings ask for
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         return super().__call__(*inputs, **named) if self.fused is None else self.fused(self, *inputs, **named)
@@ -135,11 +134,6 @@ class TransformerSettings(ModelSettings):
         """(width, depth, heads) after the overrides."""
         width, depth, heads = self.sizes[self.size]
         return self.width or width, self.depth or depth, self.heads or heads
-
-    @property
-    def fusible(self) -> bool:
-        """The fused forward passes know neither registers nor dropout."""
-        return not (self.registers or self.dropout)
 
     def tokens(self, shape: tuple[int, ...]) -> int:
         """Tokens of a sample of this shape, without registers."""

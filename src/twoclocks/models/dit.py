@@ -83,7 +83,7 @@ class DiT(Network):
 
     def __init__(self, settings: DiTSettings, shape: tuple[int, ...]) -> None:
         super().__init__()
-        self.fusible, self.drops = settings.fusible, settings.dropout > 0
+        self.drops = settings.dropout > 0
         width, depth, heads = settings.dimensions
         channels, rows, columns = shape
         self.patch, entries = settings.patch, channels * settings.patch**2  # of a token

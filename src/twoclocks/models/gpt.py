@@ -70,7 +70,6 @@ class GPT(Network):
 
     def __init__(self, settings: GPTSettings, length: int, symbols: int, reads_noise: bool = False) -> None:
         super().__init__()
-        self.fusible = settings.fusible
         width, depth, heads = settings.dimensions
         self.length = length
         self.token_embedding = nn.Embedding(symbols + 1, width)

@@ -24,11 +24,16 @@ class Registers(nn.Module):
 
     def in_front(self, tokens: Tensor) -> Tensor:
         """Tokens (n, length, width) behind the registers: there a causal network can read them at every position."""
-        return tokens if self.vectors is None else torch.cat([self.vectors.expand(len(tokens), -1, -1), tokens], dim=1)
+        return tokens if self.vectors is None else torch.cat([self.rows(tokens), tokens], dim=1)
 
     def behind(self, tokens: Tensor) -> Tensor:
         """Tokens (n, length, width) with the registers behind them."""
-        return tokens if self.vectors is None else torch.cat([tokens, self.vectors.expand(len(tokens), -1, -1)], dim=1)
+        return tokens if self.vectors is None else torch.cat([tokens, self.rows(tokens)], dim=1)
+
+    def rows(self, tokens: Tensor) -> Tensor:
+        """The registers for each of these tokens' samples (n, count, width)."""
+        assert self.vectors is not None
+        return self.vectors.to(tokens.dtype).expand(len(tokens), -1, -1)
 
     def without_front(self, tokens: Tensor) -> Tensor:
         """The tokens that were given to ``in_front``, as they are now."""
