@@ -92,7 +92,7 @@ class Activate(Function):
 
 
 class Modulate(Function):
-    """tokens + gate ⊙ value, and this normalised, times 1 + scale, plus shift; vectors are (n or 1, 1, width)."""
+    """tokens + gate ⊙ value, and this normalised, times 1 + scale, plus shift; vectors are (n or 1, width)."""
 
     @staticmethod
     def forward(
@@ -100,11 +100,11 @@ class Modulate(Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         if value is not None and gate is not None:
-            tokens = torch.addcmul(tokens, gate, value)
+            tokens = torch.addcmul(tokens, gate[:, None], value)
         normed, mean, rstd = torch.native_layer_norm(tokens, tokens.shape[-1:], None, None, eps)
         factor = scale + 1
         ctx.save_for_backward(tokens, value, gate, normed, mean, rstd, factor)
-        return tokens, torch.addcmul(shift, normed, factor)
+        return tokens, torch.addcmul(shift[:, None], normed, factor[:, None])
 
     @staticmethod
     def backward(ctx: Any, d_moved: Tensor | None, d_out: Tensor) -> Any:
@@ -112,18 +112,18 @@ class Modulate(Function):
         moved, value, gate, normed, mean, rstd, factor = ctx.saved_tensors
         d_shift, d_scale = sum_like(d_out, factor), sum_like(d_out * normed, factor)
         vectors = None, None, [True, False, False]
-        d_normed = d_out * factor
+        d_normed = d_out * factor[:, None]
         d_tokens, *_ = layer_norm_backward(d_normed, moved, moved.shape[-1:], mean, rstd, *vectors)
         if d_moved is not None:
             d_tokens.add_(d_moved)
         if value is None:
             return d_tokens, None, None, d_shift, d_scale, None
-        return d_tokens, d_tokens * gate, sum_like(d_tokens * value, gate), d_shift, d_scale, None
+        return d_tokens, d_tokens * gate[:, None], sum_like(d_tokens * value, gate), d_shift, d_scale, None
 
 
 def sum_like(values: Tensor, vectors: Tensor) -> Tensor:
-    """Sum of values (n, length, width) over tokens, and over samples where they share the vector."""
-    return values.sum(dim=1, keepdim=True) if len(vectors) == len(values) else values.sum(dim=(0, 1), keepdim=True)
+    """Sums of values (n, length, width) over tokens: (n, width), or (1, width) where all samples share the vector."""
+    return values.sum(dim=1) if len(vectors) == len(values) else values.sum(dim=(0, 1))[None]
 
 
 class Normalise(Function):

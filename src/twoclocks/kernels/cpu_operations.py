@@ -65,8 +65,7 @@ class CpuOperations:
         self, tokens: Tensor, update: Update | None, shift: Tensor, scale: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
         value, gate = (None, None) if update is None else (update.value, update.gate)
-        vectors = (None if gate is None else gate[:, None]), shift[:, None], scale[:, None]
-        return cpu_functions.Modulate.apply(tokens, value, *vectors, eps)
+        return cpu_functions.Modulate.apply(tokens, value, gate, shift, scale, eps)
 
     def normalise(self, tokens: Tensor, update: Update | None, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         value = None if update is None else update.value

@@ -40,6 +40,7 @@ from twoclocks.runs.settings import RunSettings
 from twoclocks.store.provenance import commit, machine, versions
 from twoclocks.training.average import Average
 from twoclocks.training.capture import Replayed
+from twoclocks.training.cpu_memory import keep_memory
 from twoclocks.training.forked_step import divisible
 from twoclocks.training.loop import LoopState, check_finite, make_step, updates
 from twoclocks.training.optimizer import make_optimizer, names_in_order, use_kernels
@@ -85,6 +86,8 @@ class Experiment:
             use_kernels(averaged, settings.objective, self.training)
             self.average = Average(self.network, averaged, settings.training.average)
         self.optimizer = make_optimizer(self.network, settings.training)
+        if not self.training.on_gpu:
+            keep_memory()
         self.pool = self.make_pool()
         self.processes = self.count_processes()
         self.loop = LoopState(self.device)
@@ -119,8 +122,7 @@ class Experiment:
         if training.on_gpu:
             return ThreadPool(1)
         tokens = training.batch * math.prod(self.encoding.shape(self.rule)[-2:])
-        pool = ThreadPool(pool_size(training.threads, parameter_count(self.network), tokens))
-        return pool
+        return ThreadPool(pool_size(training.threads, parameter_count(self.network), tokens))
 
     def count_processes(self) -> int:
         """Processes among which a step is divided, one per core; if it cannot be, cores share each operation."""
