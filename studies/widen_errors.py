@@ -23,11 +23,12 @@ from twoclocks.store.provenance import commit, machine, versions
 
 BETWEEN = 0.3  # standard deviation of ln τ between seeds, which pairing takes out
 MIDDLE = 1000.0  # steps: the onset of the base
+DELAY = 20.0  # of interventions whose runs end before their onset
 
 
 @dataclass(frozen=True)
 class Design:
-    """A kind of experiment; every intervention but the first has no effect."""
+    """A kind of experiment; interventions have no effect, but the first and those that are ``delayed``."""
 
     name: str
     seeds: int = 3
@@ -37,6 +38,8 @@ class Design:
     factor: float = 1.0  # effect of the first intervention
     end: float = math.inf  # last step of all runs
     last_scatter: float = 1.0  # times the scatter, of the last intervention
+    unfinished: int = 0  # interventions that lack the run of the last seed
+    delayed: int = 0  # interventions, after the first, that delay the onset by a factor of 20
 
 
 DESIGNS = (
@@ -45,7 +48,10 @@ DESIGNS = (
     Design("no effect, 5 seeds", seeds=5),
     Design("no effect, scatter below the spacing of evaluations", scatter=0.02),
     Design("no effect, one intervention scatters three times as much", scatter=0.1, last_scatter=3.0),
+    Design("no effect, half of the interventions lack one seed of three", unfinished=2),
+    Design("no effect in half of the interventions, in the others never by the end", delayed=2, end=4000.0),
     Design("factor 2", factor=2.0),
+    Design("factor 2, others never by the end or lack a seed", factor=2.0, delayed=1, unfinished=2, end=4000.0),
     Design("factor 2, 12 interventions", interventions=12, factor=2.0),
     Design("factor 2, runs end before half of its onsets", factor=2.0, end=1900.0),
 )
@@ -60,12 +66,21 @@ def simulated(design: Design, rng: np.random.Generator) -> dict[str, Effect]:
         block = rng.normal(0, BETWEEN)
         for arm in range(design.interventions + 1):
             scatter = design.scatter * (design.last_scatter if arm == design.interventions else 1.0)
-            effect = math.log(design.factor) if arm == 1 else 0.0
+            if seed == design.seeds - 1 and 0 < arm <= design.unfinished:
+                continue
+            effect = math.log(true_factor(design, arm))
             log = math.log(MIDDLE) + block + effect + rng.normal(0, scatter)
             seeds.append(seed)
             arms.append(str(arm) if arm else None)
             times.append(read_onset(log, design))
     return fit_effects(seeds, arms, times)
+
+
+def true_factor(design: Design, arm: int) -> float:
+    """By what an arm delays the onset; the base is arm 0."""
+    if arm == 1:
+        return design.factor
+    return DELAY if 1 < arm <= 1 + design.delayed else 1.0
 
 
 def read_onset(log: float, design: Design) -> Span:
@@ -82,7 +97,7 @@ def error_rates(design: Design, repeats: int, seed: int) -> dict[str, Any]:
     errors = held = asked = found = 0
     for _ in range(repeats):
         effects = simulated(design, rng)
-        truths = {name: design.factor if name == "1" else 1.0 for name in effects}
+        truths = {name: true_factor(design, int(name)) for name in effects}
         errors += any(one.is_found for name, one in effects.items() if truths[name] == 1.0)
         held += sum(one.interval[0] <= truths[name] <= one.interval[1] for name, one in effects.items())
         asked += len(effects)

@@ -96,6 +96,19 @@ def test_holm_is_its_definition(chances: list[float]) -> None:
             assert name not in rejected(0.999)
 
 
+def test_an_intervention_that_never_copies_costs_the_others_no_degrees_of_freedom() -> None:
+    """Its runs say nothing about the scatter, so nothing is to be subtracted for its effect either."""
+    rng = np.random.default_rng(3)
+    seeds, arms, times = experiment(7 + rng.normal(0, 0.3, (3, 1)) + rng.normal(0, 0.1, (3, 3)))
+    alone = fit_effects(seeds, arms, times)
+    never = [Span(1e6, math.inf)] * 3
+    beside = fit_effects([*seeds, 0, 1, 2], [*arms, *["never"] * 3], [*times, *never])
+    assert beside["never"].interval[0] > 1 and math.isinf(beside["never"].interval[1])
+    for name in ("arm1", "arm2"):
+        assert beside[name].p == pytest.approx(alone[name].p, rel=1e-2)
+        assert beside[name].interval == pytest.approx(alone[name].interval, rel=1e-2)
+
+
 def simulated(rng: np.random.Generator, factor: float, spacing: float = 0.14) -> dict[str, Effect]:
     """Three seeds, four interventions of which the first has an effect; onsets are read at log-spaced evaluations."""
     logs = 7 + rng.normal(0, 0.3, (3, 1)) + rng.normal([0.0, math.log(factor), 0.0, 0.0, 0.0], 0.15, (3, 5))

@@ -27,8 +27,9 @@ from twoclocks.store.files import write_json
 from twoclocks.sweeps import executor_of
 from twoclocks.sweeps.row_keeper import RowKeeper
 from twoclocks.widen import INTERVENTIONS, Intervention, choose_interventions, plan_experiment, read_findings
+from twoclocks.widen.estimate import estimate
 from twoclocks.widen.experiment import BASE, PairedExperiment, run_experiment
-from twoclocks.widen.findings import RunResult, estimate, times_of
+from twoclocks.widen.run_result import RunResult, times_of
 from twoclocks.widen.words import interval_words, sentences
 
 ROOT = Path(__file__).parents[2]
@@ -230,6 +231,36 @@ def test_an_unfinished_experiment_is_not_read(tmp_path: Path) -> None:
     experiment = plan_experiment(load_settings("demo-gpt"), {"dropout": ALL["dropout"]})
     with pytest.raises(UserError):
         read_findings(experiment, tmp_path)
+
+
+def test_finished_runs_are_compared_while_others_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the finished runs say is what an experiment of these runs alone says; the page names the missing ones."""
+    small = ["--training.steps", "12", "--evaluation.samples", "256", "--evaluation.evaluations", "3"]
+    small += ["--model.width", "16", "--model.depth", "1", "--model.heads", "1", "--clocks.sustain", "1"]
+    words = ["widen", "demo-gpt", "--longer", "1", *small, "--rows", str(tmp_path / "rows"), "--out", str(tmp_path)]
+    assert main([*words, "--finished"]) == 2
+    assert "0 runs of the base are finished, and a comparison needs 2" in capsys.readouterr().err
+    assert main([*words, "--seeds", "2", "--with", "dropout", "--json"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert main([*words, "--with", "dropout", "registers", "--json", "--finished"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["missing"] == {"base": [2], "dropout": [2], "registers": [0, 1, 2]} and both["missing"] == {}
+    assert found["notes"][0].startswith("5 of 9 runs are not finished (intervention, seeds: registers 0, 1, 2; base 2")
+    assert [arm["arm"] for arm in found["arms"]] == ["base", "dropout"] and found["arms"] == both["arms"]
+    assert "--finished" in json.loads((tmp_path / "widen.json").read_text())["command"]
+
+
+def test_an_intervention_with_one_pair_is_not_estimated() -> None:
+    def runs(arm: str, *seeds: int) -> list[RunResult]:
+        return [
+            RunResult(arm, seed, "finished", "", {"memory": Span(90 + seed, 110 + seed)}, 1.0, {}) for seed in seeds
+        ]
+
+    results = {BASE: runs(BASE, 0, 1), "one": runs("one", 1, 2), "two": runs("two", 0, 1)}
+    effects, notes = estimate(results)
+    assert set(effects["memory"]) == {"two"} and "one: 1 finished with a run of the base" in notes[0]
 
 
 def small_experiment() -> PairedExperiment:

@@ -51,8 +51,12 @@ class Regression:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Uncensored times minus coefficients, at least 1."""
-        return max(self.uncensored - int(self.design.shape[1]), 1)
+        """Uncensored times minus the coefficients that they have a part in, at least 1.
+
+        The coefficient of a group of censored times alone takes nothing away from what the others say about scatter.
+        """
+        seen = np.isfinite(self.lower) & np.isfinite(self.upper)
+        return max(self.uncensored - int((self.design[seen] != 0).any(axis=0).sum()), 1)
 
     @cached_property
     def floor(self) -> float:

@@ -49,6 +49,7 @@ def add_command(add: Add) -> None:
         "so an experiment can go on on another machine",
     )
     add_executor(widen)
+    widen.add_argument("--finished", action="store_true", help="compare the runs that are finished, and train nothing")
     widen.add_argument("--plan", action="store_true", help="list the runs and train nothing")
     widen.add_argument("--json", action="store_true", help="print the result as JSON")
 

@@ -15,6 +15,7 @@ from twoclocks.report.console import show_lines, show_rows, watch_sweep
 from twoclocks.runs.settings import load_settings
 from twoclocks.store.files import make_folder, write_json
 from twoclocks.sweeps import executor_of
+from twoclocks.sweeps.executors import Executor
 from twoclocks.widen.experiment import RESULTS, PairedExperiment, plan_experiment, run_experiment
 from twoclocks.widen.findings import read_findings
 from twoclocks.widen.intervention import INTERVENTIONS, choose_interventions
@@ -36,12 +37,9 @@ def widen(arguments: argparse.Namespace) -> int:
     rows: Path | None = arguments.rows
     if rows is not None and rows.exists() and not rows.is_dir():
         raise SettingError("--rows", str(rows), "it is a file; give the folder of the rows")
-    with watch_sweep() as observe:
-        sweep = run_experiment(experiment, root, executor, observe, rows)
-    if sweep is not None and (failures := sweep.failures):
-        key, reason = next(iter(failures.items()))
-        raise UserError(f"{len(failures)} runs failed, the first is {root / 'cells' / key}: {reason}")
-    findings = read_findings(experiment, root, rows)
+    if not arguments.finished:
+        train_missing(experiment, root, executor, rows)
+    findings = read_findings(experiment, root, rows, incomplete=arguments.finished)
     make_folder(root)
     write_json(root / RESULTS[0], {"command": command_line(arguments), **findings.as_json()})
     page = write_page(findings, root / RESULTS[1])
@@ -53,12 +51,23 @@ def widen(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def train_missing(experiment: PairedExperiment, root: Path, executor: Executor, rows: Path | None) -> None:
+    """Train what is not finished; UserError if runs failed."""
+    with watch_sweep() as observe:
+        sweep = run_experiment(experiment, root, executor, observe, rows)
+    if sweep is not None and (failures := sweep.failures):
+        key, reason = next(iter(failures.items()))
+        raise UserError(f"{len(failures)} runs failed, the first is {root / 'cells' / key}: {reason}")
+
+
 def command_line(arguments: argparse.Namespace) -> str:
     """The command that repeats an experiment; where its runs lie does not matter."""
     words = ["twoclocks", "widen", arguments.base]
     if arguments.chosen is not None:
         words += ["--with", *arguments.chosen]
     words += ["--seeds", str(arguments.seeds), "--longer", f"{arguments.longer:g}"]
+    if arguments.finished:
+        words.append("--finished")
     rest = {key: value for key, value in arguments.overrides.items() if key != "executor"}
     for key, value in flat(rest).items():
         words += [f"--{key}", json.dumps(value) if not isinstance(value, str) else value]

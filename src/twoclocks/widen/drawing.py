@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.clocks.effects import Effect, Span
 from twoclocks.core.theme import light, style
-from twoclocks.widen.findings import ArmResult, Findings, Outcome
+from twoclocks.widen.findings import ArmResult, Findings
+from twoclocks.widen.run_result import Outcome
 from twoclocks.widen.words import ordered
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 from twoclocks.core.config import build, merge, nested, to_mapping
 from twoclocks.core.errors import SettingError, UserError
 from twoclocks.runs.columns import Weights
-from twoclocks.runs.load import Run, RunReading
+from twoclocks.runs.load import DONE, Run, RunReading
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.cells import cell_path
 from twoclocks.sweeps.coordinator import Sweep, run_sweep
@@ -66,10 +66,14 @@ class PairedExperiment:
     def plan(self) -> Plan:
         return Plan(f"widen-{self.base.name}", "", tuple(cell for _, _, cell in self.cells))
 
-    def run(self, arm: Arm, seed: int, root: Path, rows: Path | None = None) -> RunReading:
-        """The run of an arm and a seed: its rows in the folder ``rows``, or else its directory below ``root``."""
+    def find(self, arm: Arm, seed: int, root: Path, rows: Path | None = None) -> RunReading | None:
+        """The run of an arm and a seed, from the folder ``rows`` or its directory below ``root``; None: unfinished."""
         cell = arm.cell(seed)
-        return (rows and RowKeeper(rows).find(cell)) or Run(cell_path(root, cell)).reading()
+        stored = None if rows is None else RowKeeper(rows).find(cell)
+        if stored is not None:
+            return stored
+        run = Run(cell_path(root, cell))
+        return run.reading() if run.path.exists() and run.status["status"] in DONE else None
 
 
 def plan_experiment(

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from twoclocks.clocks.effects import Effect, Span, fit_effects, holm
-from twoclocks.clocks.window import Clocks
+from twoclocks.clocks.effects import Effect
 from twoclocks.core.config import to_mapping
 from twoclocks.core.errors import UserError
-from twoclocks.evaluation.diversity import DistinctNew
-from twoclocks.evaluation.whole_samples import SampleAccuracy, ValidNew
 from twoclocks.rules import RULES
-from twoclocks.runs.columns import LOSS_HELD_OUT, STEP, averaged
-from twoclocks.runs.load import Run
+from twoclocks.runs.load import RunReading
 from twoclocks.runs.operations import step_operations
-from twoclocks.widen.experiment import BASE, Arm, PairedExperiment
+from twoclocks.widen.estimate import estimate
+from twoclocks.widen.experiment import BASE, FEWEST_SEEDS, Arm, PairedExperiment
+from twoclocks.widen.run_result import Outcome, RunResult, read_result
 
-Outcome = Literal["learned", "memory", "window"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 UNITS = ("steps", "samples", "operations", "seconds")
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """One run of an experiment: its times in steps, its cost per step, its quality inside of the window."""
-
-    arm: str
-    seed: int
-    status: str  # finished or diverged
-    window_words: str
-    times: Mapping[Outcome, Span]  # without "window" where the window is not open
-    step_seconds: float
-    quality: Mapping[str, float]  # best inside of the window, by column
 
 
 @dataclass(frozen=True)
@@ -76,6 +59,7 @@ class Findings:
     refused: Mapping[str, str]  # interventions that do not apply, with the reason
     notes: tuple[str, ...]
     has_rule: bool
+    missing: Mapping[str, Sequence[int]]  # intervention: seeds without a finished run
     provenance: Mapping[str, Any]
 
     @property
@@ -100,6 +84,7 @@ class Findings:
             "arms": [arm_json(one) for one in self.arms],
             "does_not_apply": dict(self.refused),
             "notes": list(self.notes),
+            "missing": {name: list(seeds) for name, seeds in self.missing.items()},
             **self.provenance,
         }
 
@@ -128,135 +113,83 @@ def arm_json(one: ArmResult) -> dict[str, Any]:
     }
 
 
-def read_findings(experiment: PairedExperiment, root: Path, rows: Path | None = None) -> Findings:
-    """Read the finished runs of an experiment from their rows, or else their directories, and estimate all effects."""
-    results: dict[str, list[RunResult]] = {}
-    manifests, shared = [], False
+def read_findings(
+    experiment: PairedExperiment, root: Path, rows: Path | None = None, incomplete: bool = False
+) -> Findings:
+    """Read the finished runs of an experiment from their rows, or else their directories, and estimate all effects.
+
+    ``incomplete``: runs may be missing; effects are estimated from the others.
+    """
+    runs: dict[str, dict[int, RunReading]] = {arm.name: {} for arm in experiment.arms}
+    missing: dict[str, list[int]] = {}
     for arm, seed, _ in experiment.cells:
-        run = experiment.run(arm, seed, root, rows)
-        manifests.append(run.manifest)
-        shared = shared or run.was_together
-        if run.status["status"] not in ("finished", "diverged"):
-            raise UserError(f"{run.path}: the run of {arm.name}, seed {seed}, is not finished; give the command again")
-        results.setdefault(arm.name, []).append(read_result(arm, seed, run))
+        run = experiment.find(arm, seed, root, rows)
+        if run is None:
+            missing.setdefault(arm.name, []).append(seed)
+        else:
+            runs[arm.name][seed] = run
+    check_runs(runs, missing, root, incomplete)
+    results = {
+        arm.name: [read_result(arm, seed, run) for seed, run in runs[arm.name].items()] for arm in experiment.arms
+    }
     effects, notes = estimate(results)
-    if shared:
+    every = [run for of_arm in runs.values() for run in of_arm.values()]
+    if missing:
+        notes = [missing_words(missing, len(experiment.cells)), *notes]
+    if any(run.was_together for run in every):
         notes = [*notes, "Some runs were trained together with others, so their seconds are also those of the others."]
-    seconds = {name: float(np.median([run.step_seconds for run in runs])) for name, runs in results.items()}
-    base = experiment.arms[0]
-    found = []
-    for arm in experiment.arms:
-        samples = arm.settings.training.batch / base.settings.training.batch
-        operations = step_operations(arm.settings) / step_operations(base.settings)
-        cost = {
-            "steps": 1.0,
-            "samples": samples,
-            "operations": operations,
-            "seconds": seconds[arm.name] / seconds[BASE],
-        }
-        of_arm = {outcome: one[arm.name] for outcome, one in effects.items() if arm.name in one}
-        found.append(ArmResult(arm, tuple(results[arm.name]), cost, of_arm))
+    found = [
+        ArmResult(
+            arm, tuple(results[arm.name]), costs, {o: one[arm.name] for o, one in effects.items() if arm.name in one}
+        )
+        for arm, costs in zip(experiment.arms, step_costs(experiment, results), strict=True)
+        if results[arm.name]
+    ]
+    base = experiment.arms[0].settings
     # Of the runs themselves: they may have been made elsewhere, and before.
-    provenance = {key: manifests[0].get(key) for key in ("commit", "versions", "machine")}
-    provenance["commits"] = sorted({str(one.get("commit")) for one in manifests})
-    provenance |= {"settings": to_mapping(base.settings), "seeds": experiment.seeds}
-    return Findings(tuple(found), experiment.refused, tuple(notes), base.settings.rule.has_rule, provenance)
+    provenance = {key: every[0].manifest.get(key) for key in ("commit", "versions", "machine")}
+    provenance["commits"] = sorted({str(run.manifest.get("commit")) for run in every})
+    provenance |= {"settings": to_mapping(base), "seeds": experiment.seeds}
+    return Findings(tuple(found), experiment.refused, tuple(notes), base.rule.has_rule, missing, provenance)
 
 
-def read_result(arm: Arm, seed: int, run: Run) -> RunResult:
-    clocks = run.clocks(changes=False, weights=arm.weights)
-    return RunResult(
-        arm=arm.name,
-        seed=seed,
-        status=run.status["status"],
-        window_words=str(clocks),
-        times=times_of(measured_clocks(run, arm)),
-        step_seconds=run.step_seconds,
-        quality=best_in_window(run, clocks, arm),
+def check_runs(
+    runs: Mapping[str, Mapping[int, RunReading]], missing: Mapping[str, Sequence[int]], root: Path, incomplete: bool
+) -> None:
+    """Raise UserError if runs are missing that a comparison needs."""
+    if missing and not incomplete:
+        name, seeds = next(iter(missing.items()))
+        count = sum(map(len, missing.values()))
+        raise UserError(
+            f"{root}: {count} runs are not finished, the first is {name} with seed {seeds[0]}; give the command again "
+            "to train them, or with --finished to compare the others"
+        )
+    if len(runs[BASE]) < FEWEST_SEEDS:
+        raise UserError(
+            f"--finished: {len(runs[BASE])} runs of the base are finished, and a comparison needs {FEWEST_SEEDS}; "
+            "give the command without it to train the runs that are missing"
+        )
+
+
+def missing_words(missing: Mapping[str, Sequence[int]], runs: int) -> str:
+    """Which runs are missing, and what that means for the estimates."""
+    names = "; ".join(f"{name} {', '.join(map(str, seeds))}" for name, seeds in missing.items())
+    return (
+        f"{sum(map(len, missing.values()))} of {runs} runs are not finished (intervention, seeds: {names}), so the "
+        "estimates are of the others. Comparing again and again while runs end finds more than 5% of what is not there."
     )
 
 
-def measured_clocks(run: Run, arm: Arm) -> Clocks:
-    """The clocks of the measured curves, without confidence bounds: between two neighbouring evaluations.
-
-    Bounds hold for one run alone, and are wide. Here the scatter between runs says how certain a comparison is; what
-    the samples of an evaluation add to it by chance is part of that scatter.
-    """
-    settings = replace(run.settings.clocks, confidence=0)
-    return settings.read(run.series(arm.weights), run.copy_chance, changes=False)
-
-
-def times_of(clocks: Clocks) -> dict[Outcome, Span]:
-    """The onsets of a run, and the width of its window, as intervals of steps.
-
-    What is learned only after copying began was not learned (P1 C.7): then ``learned`` is later than that.
-    """
-    memory, learned = clocks.memory, clocks.learned
-    found: dict[Outcome, Span] = {"memory": Span(memory.lower, memory.upper)}
-    if learned is None:
-        return found
-    found["learned"] = Span(learned.lower, learned.upper)
-    if clocks.verdict == "empty":
-        found["learned"] = Span(memory.lower, math.inf)
-        return found
-    if learned.seen and memory.upper > learned.lower:
-        found["window"] = Span(max(0.0, memory.lower - learned.upper), memory.upper - learned.lower)
-    return found
-
-
-def best_in_window(run: Run, clocks: Clocks, arm: Arm) -> dict[str, float]:
-    """Best values at evaluations inside of the window: valid and new, how many of these differ, held-out loss."""
-    if clocks.window is None:
-        return {}
-    begin, end = clocks.window
-    columns = run.metrics()
-    inside = (columns[STEP] >= begin) & (columns[STEP] <= end)
-    found = {}
-    for name, best in ((SampleAccuracy.name, np.nanmax), (ValidNew.name, np.nanmax), (DistinctNew.name, np.nanmax)):
-        column = averaged(name) if arm.weights == "averaged" else name
-        if column in columns and np.isfinite(columns[column][inside]).any():
-            found[name] = float(best(columns[column][inside]))
-    if LOSS_HELD_OUT in columns and arm.weights == "raw" and np.isfinite(columns[LOSS_HELD_OUT][inside]).any():
-        found[LOSS_HELD_OUT] = float(np.nanmin(columns[LOSS_HELD_OUT][inside]))
-    return found
-
-
-def estimate(results: Mapping[str, Sequence[RunResult]]) -> tuple[dict[Outcome, dict[str, Effect]], list[str]]:
-    """Effects by outcome and arm, with p-values for all of them together; and what could not be estimated."""
-    found: dict[tuple[Outcome, str], Effect] = {}
-    # A run that diverged copies nothing because it is broken: as a censored time it would look like a delay.
-    broken = [name for name, runs in results.items() if any(run.status == "diverged" for run in runs)]
-    notes = [f"{name}: a run diverged, so its effects are not estimated" for name in broken]
-    for outcome in OUTCOMES:
-        sound = {name: runs for name, runs in results.items() if name not in broken}
-        whole = {name: runs for name, runs in sound.items() if all(outcome in run.times for run in runs)}
-        if BASE not in whole:
-            notes.append(f"{TITLES[outcome]}: not every run of the base has one, so there is nothing to compare with")
-            continue
-        rows = [
-            (run.seed, None if name == BASE else name, run.times[outcome])
-            for name, runs in whole.items()
-            for run in runs
-        ]
-        if len(whole) == 1:
-            continue
-        try:
-            effects = fit_effects(*map(list, zip(*rows, strict=True)))
-        except UserError as error:
-            notes.append(f"{TITLES[outcome]}: {error}")
-            continue
-        found |= {(outcome, name): effect for name, effect in effects.items()}
-    together: dict[Outcome, dict[str, Effect]] = {}
-    for (outcome, name), effect in holm_of(found).items():
-        together.setdefault(outcome, {})[name] = effect
-    return together, notes
-
-
-def holm_of(effects: Mapping[tuple[Outcome, str], Effect]) -> dict[tuple[Outcome, str], Effect]:
-    """``holm`` over all outcomes and arms."""
-    by_key = {f"{outcome} {name}": (outcome, name) for outcome, name in effects}
-    adjusted = holm({key: effects[pair] for key, pair in by_key.items()})
-    return {pair: adjusted[key] for key, pair in by_key.items()}
-
-
-TITLES: dict[Outcome, str] = {"learned": "τ_rule", "memory": "τ_mem", "window": "width of the window"}
+def step_costs(
+    experiment: PairedExperiment, results: Mapping[str, Sequence[RunResult]]
+) -> Iterator[Mapping[str, float]]:
+    """What a step of each arm costs, relative to the base, by unit."""
+    base = experiment.arms[0].settings
+    seconds = {name: float(np.median([run.step_seconds for run in runs])) for name, runs in results.items() if runs}
+    for arm in experiment.arms:
+        yield {
+            "steps": 1.0,
+            "samples": arm.settings.training.batch / base.training.batch,
+            "operations": step_operations(arm.settings) / step_operations(base),
+            "seconds": seconds.get(arm.name, math.nan) / seconds[BASE],
+        }

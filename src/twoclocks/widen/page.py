@@ -10,7 +10,8 @@ from twoclocks.report.plot import plot
 from twoclocks.store.files import write_atomic
 from twoclocks.widen.drawing import draw_findings
 from twoclocks.widen.experiment import BASE
-from twoclocks.widen.findings import ArmResult, Findings, Outcome
+from twoclocks.widen.findings import ArmResult, Findings
+from twoclocks.widen.run_result import Outcome
 from twoclocks.widen.words import base_table, how_judged, ordered, quality_table, sentences, table
 
 CAPTION = (
@@ -38,16 +39,22 @@ def write_page(findings: Findings, path: Path) -> Path:
 
 
 def lead(findings: Findings) -> str:
-    """The answer in two sentences."""
+    """The answer in two or three sentences. Where no window is open, a delay of copying is no gain."""
     tried, seeds = len(findings.interventions), len(findings.base.runs)
-    later = [one.arm.name for one in ordered(findings) if raises(one, "memory")]
+    delayed = [one for one in ordered(findings) if raises(one, "memory")]
+    later = [one.arm.name for one in delayed if one.closed < len(one.runs)]
+    instead = [one.arm.name for one in delayed if one.closed == len(one.runs)]
     wider = [one.arm.name for one in ordered(findings) if raises(one, "window")]
-    if not later and not wider:
-        return f"None of {tried} interventions is found to delay copying or to widen the window, on {seeds} seeds."
-    return (
-        f"Found to delay copying: {', '.join(later) or 'none'}. Found to widen the window, in steps: "
-        f"{', '.join(wider) or 'none'} (of {tried} interventions, on {seeds} seeds)."
-    )
+    if not delayed and not wider:
+        found = f"None of {tried} interventions is found to delay copying or to widen the window, on {seeds} seeds."
+    else:
+        found = (
+            f"Found to delay copying: {', '.join(later) or 'none'}. Found to widen the window, in steps: "
+            f"{', '.join(wider) or 'none'} (of {tried} interventions, on {seeds} seeds)."
+        )
+    if not instead:
+        return found
+    return f"{found} Copying begins later with {', '.join(instead)} too, but no window is open in any of these runs."
 
 
 def raises(one: ArmResult, outcome: Outcome) -> bool:

@@ -8,7 +8,8 @@ from twoclocks.clocks.effects import Effect
 from twoclocks.evaluation.diversity import DistinctNew
 from twoclocks.evaluation.whole_samples import SampleAccuracy, ValidNew
 from twoclocks.runs.columns import LOSS_HELD_OUT
-from twoclocks.widen.findings import ArmResult, Findings, Outcome
+from twoclocks.widen.findings import ArmResult, Findings
+from twoclocks.widen.run_result import Outcome
 
 CHANGES: dict[Outcome, tuple[str, str]] = {  # what a ratio above 1 means, and one below
     "learned": ("later", "earlier"),
@@ -116,8 +117,9 @@ def ordered(findings: Findings) -> list[ArmResult]:
 def how_judged(findings: Findings) -> str:
     """What the verdicts rest on, in words."""
     seeds = len(findings.base.runs)
+    some = "as far as they are finished" if findings.missing else "each"
     return (
-        f"{seeds} seeds, each with and without every intervention. An effect is found if its p-value is below 0.05 "
+        f"{seeds} seeds, {some} with and without every intervention. An effect is found if its p-value is below 0.05 "
         f"after correction for all {findings.questions} questions (Holm). Intervals are those of one effect alone. "
         "All runs share one scatter of ln τ; where the seeds of an intervention differ much more, its own counts too."
     )
