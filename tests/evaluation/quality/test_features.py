@@ -108,6 +108,20 @@ def test_principal_components_are_the_same_from_either_matrix() -> None:
     assert principal_components(x[:3] - x[:3].mean(dim=0), 64).shape == (9, 2)
 
 
+def test_pixel_features_are_the_same_on_every_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another processor or library rounds differently, and returns some eigenvectors times −1."""
+    pixels, eigh = digits()[0][:RESERVED], torch.linalg.eigh
+
+    def otherwise(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        noise = torch.randn(matrix.shape, generator=torch.Generator().manual_seed(1), dtype=matrix.dtype)
+        values, vectors = eigh(matrix * (1 + 1e-15 * (noise + noise.T)))
+        return values, vectors * torch.where(noise[:1] < 0, -1.0, 1.0)
+
+    expected = SPACES["pixels"].fit(pixels)
+    monkeypatch.setattr(torch.linalg, "eigh", otherwise)
+    assert SPACES["pixels"].fit(pixels).digest == expected.digest
+
+
 @pytest.mark.parametrize("name", SPACES)
 def test_a_file_holds_the_same_features_and_every_change_is_noticed(name: str, tmp_path: Path) -> None:
     path, features = tmp_path / "features.safetensors", fitted(name)

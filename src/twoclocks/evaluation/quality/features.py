@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BATCH = 1024  # images in the network at once
+GRID = 2.0**-20  # far above the errors of float64, far below what changes a distance
 LARGEST = 32  # sides of the images that the spaces of this package see; larger images are averaged down to it
 
 
@@ -181,8 +182,22 @@ class PixelSpace(FeatureSpace):
             chosen = principal_components(images - mean, self.components)
             components = chosen * unit_scale((images - mean) @ chosen)
         channels, height, width = reserved.shape[1:]
-        tensors = {"mean": mean.float(), "components": components.float().contiguous()}
+        tensors = {"mean": on_grid(mean), "components": on_grid(components * signs(components))}
         return PixelFeatures((channels, height, width), tensors)
+
+
+def signs(directions: Tensor) -> Tensor:
+    """1 or −1 for each direction (entries, count), so that its largest entry becomes positive.
+
+    An eigenvector times −1 is one as well, and libraries of linear algebra differ in which of the two they return.
+    """
+    largest = directions.gather(0, directions.abs().argmax(dim=0, keepdim=True))
+    return torch.where(largest < 0, -1.0, 1.0).to(directions.dtype)
+
+
+def on_grid(values: Tensor) -> Tensor:
+    """Values rounded to multiples of ``GRID``: processors differ in the last bits, and features must not."""
+    return ((values / GRID).round() * GRID + 0.0).float().contiguous()  # + 0.0: no negative zeros
 
 
 def principal_components(centred: Tensor, most: int) -> Tensor:
