@@ -225,7 +225,7 @@ def test_compiled_loops_are_measured_on_a_gpu_or_when_asked_for(
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-@pytest.mark.parametrize("preset", ["p1-dit-mini", "p1-gpt-mini"])
+@pytest.mark.parametrize("preset", ["p1-dit-mini", "p1-gpt-mini", "p2-md4-text"])
 def test_all_loops_run_on_a_gpu(preset: str) -> None:
     from torch._dynamo.utils import counters
 

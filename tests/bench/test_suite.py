@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 
 from twoclocks import cli, models
 from twoclocks.bench import growth, products, steps, where
-from twoclocks.bench.reference import edm_loss, next_token_loss, plain_samples, plain_step
+from twoclocks.bench.reference import edm_loss, masked_token_loss, next_token_loss, plain_samples, plain_step
 from twoclocks.bench.workloads import WORKLOADS, Workload
 from twoclocks.objectives import EDM, Autoregressive
+from twoclocks.objectives.masked import Masked
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
@@ -38,6 +40,17 @@ def test_the_textbook_loss_of_a_sequence_is_ours() -> None:
     clean = torch.randint(3, (8, 12))
     loss = next_token_loss(objective, network, clean)
     assert loss.item() == pytest.approx(objective.loss(network, clean, torch.Generator()).mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_the_textbook_loss_of_masked_tokens_is_ours(schedule: Literal["linear", "cosine"]) -> None:
+    network = randomised(models.create("gpt_full", width=32, depth=1, heads=2), (12,), 3)
+    objective, clean = Masked(schedule=schedule), torch.randint(3, (8, 12))
+    torch.manual_seed(3)
+    loss = masked_token_loss(objective, network, clean)
+    torch.manual_seed(3)
+    drawn = torch.rand(8, 1).flatten(), torch.rand(8, 12)
+    assert loss.item() == pytest.approx(objective.loss_given(network, clean, *drawn).mean().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("preset", ["demo", "demo-gpt"])

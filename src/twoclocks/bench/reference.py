@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from twoclocks.core.constants import MASK
 from twoclocks.objectives import EDM, Autoregressive
 from twoclocks.objectives.base import Objective
+from twoclocks.objectives.masked import Masked
 from twoclocks.runs.assembly import Experiment
 
 Loss = Callable[..., Tensor]  # of objective, network and clean rows
@@ -43,10 +45,22 @@ def next_token_loss(objective: Autoregressive, network: nn.Module, clean: Tensor
     return functional.cross_entropy(logits.flatten(0, 1), clean.flatten())
 
 
+def masked_token_loss(objective: Masked, network: nn.Module, clean: Tensor) -> Tensor:
+    """Shi et al.: the cross-entropy of masked tokens, weighted by −α′/(1 − α)."""
+    time = torch.rand(len(clean), 1, device=clean.device)
+    alpha, rate = objective.chosen_schedule.alpha(time), objective.chosen_schedule.rate(time)
+    is_masked = torch.rand(clean.shape, device=clean.device) >= alpha
+    logits = network(torch.where(is_masked, MASK, clean), (1 - alpha).flatten())
+    nll = functional.cross_entropy(logits.flatten(0, 1), clean.flatten(), reduction="none").view_as(clean)
+    return (rate / (1 - alpha) * is_masked * nll).mean()
+
+
 def textbook_loss(objective: Objective) -> Loss:
     """The mean loss of a batch, as the publication of the objective writes it."""
     if isinstance(objective, EDM):
         return edm_loss
+    if isinstance(objective, Masked):
+        return masked_token_loss
     assert isinstance(objective, Autoregressive)
     return next_token_loss
 

@@ -36,6 +36,7 @@ WORKLOADS = {
         Workload("GPT-mini, batch 256", "p1-gpt-mini", {"training.batch": 256}),
         Workload("GPT-mini, batch 128", "p1-gpt-mini"),
         Workload("DiT-B, batch 256", "p1-dit-b"),
+        Workload("MD4, GPT-B of 256 characters, batch 64", "p2-md4-text", {"model.size": "B", "training.average": 0}),
     ],
 }
 
