@@ -3,14 +3,18 @@
     python benchmarks/cells_together.py --out results/cells_together.json
 
 Every workload is a sweep over seeds, with all that a cell costs: its start, training, evaluations, files. What is
-compared is measured one after another in the same run, first the present default, four processes per GPU.
+compared is measured one after another in the same run: the present default, four processes per GPU; cells of one
+process side by side in CUDA streams; cells as one batched computation. Rows that are in --out already are not measured
+again, so an interrupted benchmark goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +34,40 @@ WORKLOADS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def cells_per_hour(label: str, device: str, cells: int, places: int, together: int, folder: Path) -> dict[str, Any]:
-    """Run one sweep; ``places`` processes at a time, ``together`` cells in each."""
+@dataclass(frozen=True)
+class Case:
+    """``places`` processes at a time, ``together`` cells in each, side by side or batched."""
+
+    cells: int
+    places: int
+    together: int
+    batched: bool = False
+
+
+def cells_per_hour(label: str, device: str, case: Case, folder: Path) -> dict[str, Any]:
+    """Run one sweep."""
     preset, change = WORKLOADS[label]
     shared = {**SHARED, **change, "training.device": device}
-    plan = make_plan(SweepSettings(name="speed", base=preset, set=shared, seeds={"training": cells}))
+    plan = make_plan(SweepSettings(name="speed", base=preset, set=shared, seeds={"training": case.cells}))
+    executor = EXECUTORS.create("local", workers=case.places, together=case.together, batched=case.batched)
     begin = time.perf_counter()
-    done = run_sweep(plan, folder, EXECUTORS.create("local", workers=places, together=together))
+    done = run_sweep(plan, folder, executor)
     seconds = time.perf_counter() - begin
-    assert done.counts() == {"finished": cells}, done.status()
+    assert done.counts() == {"finished": case.cells}, done.status()
     assert set(done.attempts.values()) == {1}, "a cell was repeated: its process was lost, or memory was too small"
     return {
-        "work": label,
-        "cells": cells,
-        "processes": places,
-        "together": together,
         "suggested": suggested_count(plan.cells[0].settings),
         "seconds": round(seconds, 1),
-        "cells_per_hour": round(3600 * cells / seconds),
+        "cells_per_hour": round(3600 * case.cells / seconds),
     }
+
+
+def cases(asked: argparse.Namespace) -> list[Case]:
+    """The present default first, then as many cells in one process, and in several."""
+    forms = [False, True] if asked.device == "cuda" else [False]
+    counts = [(places, count) for count in asked.counts for places in asked.processes]
+    more = [Case(places * count, places, count, batched) for places, count in counts for batched in forms]
+    return [Case(asked.alone, 4, 1), *more]
 
 
 def main() -> None:
@@ -57,16 +76,17 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--work", nargs="+", default=list(WORKLOADS), choices=list(WORKLOADS), metavar="NAME")
     parser.add_argument("--alone", type=int, default=8, help="cells of the sweeps with one cell per process")
-    parser.add_argument("--counts", type=int, nargs="+", default=[16, 32], help="cells per process to try")
+    parser.add_argument("--counts", type=int, nargs="+", default=[16], help="cells per process to try")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 4], help="processes with several cells each")
     asked = parser.parse_args()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = json.loads(asked.out.read_text())["rows"] if asked.out.exists() else []
     for label in asked.work:
-        forms = [(asked.alone, 4, 1)]
-        forms += [(count * places, places, count) for count in asked.counts for places in asked.processes]
-        for cells, places, together in forms:
+        for case in cases(asked):
+            what = {"work": label, **asdict(case)}
+            if any(what.items() <= row.items() for row in rows):
+                continue
             with tempfile.TemporaryDirectory() as name:
-                row = cells_per_hour(label, asked.device, cells, places, together, Path(name))
+                row = {**what, **cells_per_hour(label, asked.device, case, Path(name))}
             first = next(one for one in [*rows, row] if one["work"] == label)
             rows.append({**row, "over_alone": round(row["cells_per_hour"] / first["cells_per_hour"], 2)})
             print(rows[-1], flush=True)

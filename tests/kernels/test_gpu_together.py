@@ -1,4 +1,4 @@
-"""Runs that are trained together on the GPU: one captured update for all is the update of each."""
+"""Runs that are trained together on the GPU: what is computed for all, or side by side, is what each computes alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 from twoclocks.core.config import build, merge, nested, to_mapping
 from twoclocks.runs import RunSettings, load_run, load_settings, run
 from twoclocks.runs.assembly import Experiment
-from twoclocks.runs.together import Member, run_together, share_samples
+from twoclocks.runs.joint_samples import share_samples
+from twoclocks.runs.together import Form, Member, joint_step, run_together
 from twoclocks.training.joint import Batched, Stack
 
 pytestmark = [
@@ -65,6 +66,35 @@ def test_replayed_joint_updates_are_the_updates_of_each_run(preset: str, change:
             assert int(mine.average.updates) == int(other.average.updates) == 24
 
 
+SIDE_BY_SIDE: dict[str, dict[str, Any]] = {**CHANGES, "uncaptured": {"training.capture": False}}
+
+
+@pytest.mark.parametrize("change", SIDE_BY_SIDE)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_updates_and_samples_in_streams_are_those_of_each_run(preset: str, change: str) -> None:
+    """Every run uses its own kernels, so weights and samples are equal up to rounding, if not to the bit."""
+    chosen = all_settings(preset, {**SIDE_BY_SIDE[change], "evaluation.steps": [0, 8, 16, 24], "training.steps": 24})
+    ours, alone = ([Experiment(one) for one in chosen] for _ in range(2))
+    before = [weights(one).clone() for one in ours]
+    step, _ = joint_step(ours, "streams")
+    steps = [one.make_step() for one in alone]
+    for number in range(1, 25):
+        assert step(dict.fromkeys(range(3), number)) == {}
+        for each in steps:
+            each(number)
+        if number % 8 == 0:  # drawn as they are, then captured, then replayed, beside the updates of others
+            samples = [one.sample().clone() for one in ours]
+    torch.cuda.synchronize()
+    for mine, other, start, drawn in zip(ours, alone, before, samples, strict=True):
+        moved = float((weights(other) - start).norm())
+        assert moved > 0 and float((weights(mine) - weights(other)).norm()) < 1e-3 * moved
+        assert float(mine.loop.loss_sum) == pytest.approx(float(other.loop.loss_sum), rel=1e-3)
+        other.load_weights(mine.weights())
+        other.network.eval()
+        with torch.no_grad():
+            assert float((drawn - other.sample()).abs().double().lt(1e-2).double().mean()) > 0.99
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_replayed_joint_samples_are_those_of_the_current_weights(preset: str) -> None:
     chosen = all_settings(preset, {})
@@ -82,12 +112,12 @@ def test_replayed_joint_samples_are_those_of_the_current_weights(preset: str) ->
             assert float(agree) > 0.99, (number, float(agree))
 
 
+@pytest.mark.parametrize("form", ["streams", "batched"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_runs_together_have_the_losses_and_clocks_of_runs_alone(preset: str, tmp_path: Path) -> None:
-    """Also when they were interrupted: a resumed run goes on from its checkpoint."""
+def test_runs_together_have_the_losses_of_runs_alone(preset: str, form: Form, tmp_path: Path) -> None:
     chosen = all_settings(preset, {"training.steps": 400})
     members = [Member(one, tmp_path / f"{place}") for place, one in enumerate(chosen)]
-    assert run_together(members) == [None] * 3
+    assert run_together(members, form=form) == [None] * 3
     for place, member in enumerate(members):
         ours, alone = load_run(member.out), run(member.settings, tmp_path / f"alone-{place}")
         mine, theirs = ours.metrics(), alone.metrics()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import pytest
 from small_sweep import cell_contents, write_spec
 
 from twoclocks.cli import main
-from twoclocks.core.config import to_mapping
+from twoclocks.core.config import flat, to_mapping
 from twoclocks.core.errors import SettingError
-from twoclocks.runs import load_run, run
+from twoclocks.runs import load_run, load_settings, run
 from twoclocks.runs.session import Session
 from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps import EXECUTORS, Plan, Sweep, read_plan, run_sweep
@@ -21,7 +20,7 @@ from twoclocks.sweeps import dispatch as dispatching
 from twoclocks.sweeps.dispatch import Dispatch
 from twoclocks.sweeps.executors import Job, JobResult, Pool
 from twoclocks.sweeps.local import LocalPool
-from twoclocks.sweeps.together import FREE, group_of, groups_in_words, suggested_count
+from twoclocks.sweeps.together import FREE, SAME, Packing, groups_in_words, suggested_count
 from twoclocks.training.stopping import StopRequest
 
 LOCAL = EXECUTORS.create("local", workers=2)
@@ -65,8 +64,7 @@ class RecordingPool(Pool):
 
 def dispatch(plan: Plan, root: Path, pool: Pool, most: int, retries: int = 2) -> Sweep:
     sweep = Sweep(plan, root)
-    count: Callable[[RunSettings], int] = lambda settings: most  # noqa: E731
-    Dispatch(sweep, pool, list(plan.cells), retries, 7.0, count).run(StopRequest(), lambda sweep: None)
+    Dispatch(sweep, pool, list(plan.cells), retries, 7.0, Packing(most)).run(StopRequest(), lambda sweep: None)
     return sweep
 
 
@@ -172,18 +170,48 @@ def test_a_cell_that_fails_among_others_is_repeated_alone(tmp_path: Path, monkey
 
 def test_what_may_differ_and_how_many_are_worth_it(plan: Plan) -> None:
     first, *others = (cell.settings for cell in plan.cells)
-    alike = [one for one in others if group_of(one) == group_of(first)]
-    assert len(alike) == 5 and {one.data.n for one in alike} == {first.data.n}
-    assert all(suggested_count(cell.settings) == 1 for cell in plan.cells)  # on the CPU
+    for packing in (Packing(), Packing(batched=True)):  # on the CPU
+        alike = [one for one in others if packing.group(one) == packing.group(first)]
+        assert len(alike) == 5 and {one.data.n for one in alike} == {first.data.n}
+        assert packing.form(first) is None
+    assert all(suggested_count(cell.settings) == 1 for cell in plan.cells)
     assert "training.learning_rate" in FREE and "training.batch" not in FREE
+
+
+GPU_FREE = ["data.n", "rule.group", "evaluation.samples", "clocks.stop", "training.seed", "training.learning_rate"]
+GPU_SAME = ["training.batch", "model.width", "training.device", "training.precision"]
+VALUES = {
+    "data.n": 5, "rule.group": 4, "evaluation.samples": 300, "clocks.stop": "memory", "training.seed": 9,
+    "training.learning_rate": 0.5, "training.batch": 3, "model.width": 32, "training.device": "cuda:1",
+    "training.precision": "tf32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*GPU_FREE, *GPU_SAME])
+def test_cells_side_by_side_on_a_gpu_may_have_other_rules_and_sizes(name: str) -> None:
+    """A batched computation may not: it is one for all."""
+    base = load_settings("demo-gpt", {"training.device": "cuda"})
+    other = load_settings("demo-gpt", {"training.device": "cuda", name: VALUES[name]})
+    assert base.digest() != other.digest()
+    beside, batched = Packing(4), Packing(4, batched=True)
+    assert (beside.group(base) == beside.group(other)) == (name in GPU_FREE)
+    assert (batched.group(base) == batched.group(other)) == (name in FREE)
+    assert beside.form(base) is None and batched.form(base) == "batched"
+    flat_names = flat(to_mapping(base, whole=True))
+    assert all(any(key.startswith(part) for key in flat_names) for part in SAME)  # each names something
 
 
 def test_the_plan_says_which_cells_share_a_process(
     plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert groups_in_words(plan.cells, lambda settings: 1) == ""
-    assert groups_in_words(plan.cells, lambda settings: 4) == "Trained together: up to 4 of 6 cells per process."
-    sized = groups_in_words(plan.cells, lambda settings: 8 if settings.data.n == 4 else 1)
+    assert groups_in_words(plan.cells, Packing()) == groups_in_words(plan.cells, Packing(0)) == ""
+    assert groups_in_words(plan.cells, Packing(4)) == "Trained together: up to 4 of 6 cells per process."
+
+    class BySize(Packing):
+        def most(self, settings: RunSettings) -> int:
+            return 8 if settings.data.n == 4 else 1
+
+    sized = groups_in_words(plan.cells, BySize())
     assert sized == "Trained together: up to 6 of 6 cells per process; 6 cells by themselves."
     spec = write_spec(tmp_path / "three.yaml", seeds={"training": 3})
     words = ["sweep", str(spec), "--out", str(tmp_path / "out"), "--plan"]

@@ -52,6 +52,6 @@ def sweep_command(arguments: argparse.Namespace) -> int:
     else:
         show_rows(sweep.lines())
         show_lines(sweep.summary())
-        if arguments.plan and (together := groups_in_words(plan.cells, executor.count_together)):
+        if arguments.plan and (together := groups_in_words(plan.cells, executor.packing)):
             show_lines(together)
     return EXIT_FAILED if sweep.counts()["failed"] else 0

@@ -185,6 +185,10 @@ class Experiment:
         """Encoded samples from the noise of this run, which is the same at every evaluation and for every network."""
         if network is None and self.joint_samples is not None:
             return self.joint_samples()
+        return self.own_samples(network)
+
+    def own_samples(self, network: Network | None = None) -> Tensor:
+        """Encoded samples as this run draws them by itself."""
         network = network if network is not None else self.network
         if self.pool.size > 1:
             share = partial(sample, self.objective, self.pool.guarded(network))

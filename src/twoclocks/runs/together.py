@@ -1,4 +1,4 @@
-"""Execute several runs in one process, step by step together; each has its own directory and ends by itself."""
+"""Execute several runs in one process, update by update; each has its own directory and ends by itself."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-
-import torch
-from torch import Tensor
+from typing import Literal
 
 from twoclocks.models import MODELS
-from twoclocks.objectives.base import sample
 from twoclocks.runs.assembly import Experiment
 from twoclocks.runs.execution import (
     OutOfMemoryError,
@@ -24,16 +21,17 @@ from twoclocks.runs.execution import (
     open_session,
     threads_restored,
 )
+from twoclocks.runs.joint_samples import SamplesAhead, share_samples
 from twoclocks.runs.session import CHECKPOINT_SECONDS, Session
 from twoclocks.runs.settings import RunSettings
-from twoclocks.training.capture import Replayed
 from twoclocks.training.joint import Batched, Due, Failures, InTurn, Stack
 from twoclocks.training.stopping import StoppedError, StopRequest
+from twoclocks.training.streams import Streams
 
 log = logging.getLogger("twoclocks")
 
 Ending = BaseException | None  # how a run ended: None if it is finished
-LONGEST = 64  # tokens of a text that are generated one by one without a cache
+Form = Literal["in turn", "streams", "batched"]  # how the updates of all runs are made; see ``training/joint.py``
 JointStep = Callable[[Due], Failures]
 Loop = Generator[int, None, None]  # the training of a run, which yields the number of every update
 
@@ -47,22 +45,24 @@ class Member:
 
 
 def run_together(
-    members: Sequence[Member], *, batched: bool | None = None, checkpoint_seconds: float = CHECKPOINT_SECONDS
+    members: Sequence[Member], *, form: Form | None = None, checkpoint_seconds: float = CHECKPOINT_SECONDS
 ) -> list[Ending]:
-    """Train runs that differ in seeds, data and rates alone, and return how each of them ended.
+    """Train runs in one process, and return how each of them ended.
 
-    Each run is stored, continued and stopped as ``run`` does it. ``batched``: whether one computation makes the updates
-    of all; by default on a GPU. Otherwise each makes its own, which on the CPU gives the same bits as ``run``.
+    Each run is stored, continued and stopped as ``run`` does it. ``form``: by default in streams on a GPU, in turn on
+    the CPU; both give what ``run`` gives. Batched runs must differ in seeds, data and rates alone.
     """
     endings: dict[int, Ending] = {}
-    as_one = members[0].settings.training.on_gpu if batched is None else batched
+    form = form or ("streams" if members[0].settings.training.on_gpu else "in turn")
     with StopRequest() as stop, named_memory_errors(), threads_restored(), ExitStack() as stack:
         opened: dict[int, tuple[Session, ExitStack]] = {}
         for place, member in enumerate(members):
             own = stack.enter_context(ExitStack())  # closed when this run ends: then others may write to its folder
             try:
-                # Fused kernels know one set of weights.
-                session = own.enter_context(open_member(member, stop, as_one, checkpoint_seconds, len(members)))
+                # A stack needs the textbook's operations: fused kernels know one set of weights.
+                session = own.enter_context(
+                    open_member(member, stop, form == "batched", checkpoint_seconds, len(members))
+                )
             except Exception as error:  # another process writes there, it does not fit, …
                 endings[place] = named(error)
             else:
@@ -71,8 +71,8 @@ def run_together(
         sessions = [session for session, _ in opened.values()]
         locks = [own for _, own in opened.values()]
         if sessions:
-            step = joint_step([session.experiment for session in sessions], as_one)
-            found = train_together(sessions, step, lambda row: locks[row].close())
+            step, streams = joint_step([session.experiment for session in sessions], form)
+            found = train_together(sessions, step, streams, lambda row: locks[row].close())
             endings |= dict(zip(opened, found, strict=True))
     return [endings.get(place) for place in range(len(members))]
 
@@ -96,46 +96,30 @@ def named(error: BaseException) -> BaseException:
     return OutOfMemoryError() if is_memory_error(error) else error
 
 
-def joint_step(experiments: Sequence[Experiment], batched: bool) -> JointStep:
-    """What makes the updates of all runs; to be called when their checkpoints are loaded."""
-    if batched and len(experiments) > 1:
-        stack = Stack([one.network for one in experiments])
-        for one in experiments:
-            one.weights_moved()
-        steps = [one.make_step(captures=False) for one in experiments]
-        step = Batched(steps, stack, captures=experiments[0].training.captures)
-        if not (reason := step.objection()):
-            share_samples(experiments, stack)
-            return step
-        name = MODELS.name_of(experiments[0].settings.model)
-        log.warning(f"model.name: {name!r} cannot be trained batched ({reason}); each run makes its own updates")
-    return InTurn([one.make_step() for one in experiments])
+def joint_step(experiments: Sequence[Experiment], form: Form) -> tuple[JointStep, Streams]:
+    """What makes the updates of all runs, and their streams; to be called when their checkpoints are loaded."""
+    count, on_gpu = len(experiments), experiments[0].training.on_gpu
+    if form == "batched" and count > 1 and (batched := batched_step(experiments)) is not None:
+        return batched, Streams(count, on_gpu=False)
+    steps = [one.make_step() for one in experiments]
+    streams = Streams(count, on_gpu and form != "in turn")
+    update = InTurn(steps, streams)
+    return SamplesAhead(experiments, update) if form == "streams" else update, streams
 
 
-def share_samples(experiments: Sequence[Experiment], stack: Stack) -> None:
-    """Let runs draw the samples of their evaluations in one computation.
-
-    All are drawn when the first of them asks after an update; the others, which are evaluated at the same step, take
-    theirs. Runs that stand at different steps draw their own. So do runs on long texts: a network that keeps a cache of
-    the tokens so far is faster alone.
-    """
-    first = experiments[0]
-    is_long = first.objective.levels is None and first.noise.shape[1] > LONGEST
-    if is_long or len({one.loop.step for one in experiments}) > 1:
-        return
-    noise = torch.stack([one.noise for one in experiments])
-    work = partial(stack.map, partial(sample, first.objective), stack.sampled, noise)
-    draw = Replayed(work, first.training.captures)
-    drawn: dict[int, Tensor] = {}  # by the number of updates before; one entry
-
-    def part(place: int) -> Tensor:
-        if stack.version not in drawn:
-            drawn.clear()
-            drawn[stack.version] = draw()
-        return drawn[stack.version][place]
-
-    for place, one in enumerate(experiments):
-        one.joint_samples = partial(part, place)
+def batched_step(experiments: Sequence[Experiment]) -> Batched | None:
+    """One computation for the updates of all runs; None, and a line in the log, if that would not be theirs."""
+    stack = Stack([one.network for one in experiments])
+    for one in experiments:
+        one.weights_moved()
+    steps = [one.make_step(captures=False) for one in experiments]
+    step = Batched(steps, stack, captures=experiments[0].training.captures)
+    if not (reason := step.objection()):
+        share_samples(experiments, stack)
+        return step
+    name = MODELS.name_of(experiments[0].settings.model)
+    log.warning(f"model.name: {name!r} cannot be trained batched ({reason}); each run makes its own updates")
+    return None
 
 
 def training(session: Session) -> Loop:
@@ -145,7 +129,10 @@ def training(session: Session) -> Loop:
 
 
 def train_together(
-    sessions: Sequence[Session], step: JointStep, release: Callable[[int], None] = lambda row: None
+    sessions: Sequence[Session],
+    step: JointStep,
+    streams: Streams,
+    release: Callable[[int], None] = lambda row: None,
 ) -> list[Ending]:
     """Train all runs to their ends, one update of each at a time; a run that ends leaves the others alone.
 
@@ -157,7 +144,8 @@ def train_together(
     def move(row: int, how: Callable[[Loop], int]) -> dict[int, int]:
         """Move a run on; returns its row and the number of its next update, or nothing if it ended."""
         try:
-            return {row: how(loops[row])}
+            with streams.of(row):
+                return {row: how(loops[row])}
         except StopIteration:
             pass
         except (Exception, StoppedError) as error:  # a signal reaches each run at its own step
@@ -172,8 +160,8 @@ def train_together(
             for row, error in (step(due) if due else {}).items():
                 move(row, partial(fail, error))
     except BaseException as error:  # such as a second Ctrl-C: each run stores that it was interrupted
-        for loop in loops.values():
-            with suppress(BaseException):
+        for row, loop in loops.items():
+            with suppress(BaseException), streams.of(row):
                 fail(error, loop)
         raise
     return endings

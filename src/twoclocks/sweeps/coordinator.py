@@ -191,7 +191,7 @@ def run_sweep(
             remove(left)
         write_atomic(root / "sweep.json", encode_document(description(plan)), lock.check)
         if pool is not None:
-            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds, executor.count_together).run(stop, report)
+            Dispatch(sweep, pool, waiting, retries, checkpoint_seconds, executor.packing).run(stop, report)
         write_table(sweep.rows(), root, lock.check)
         report(sweep)
     return sweep

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from twoclocks.core.config import to_mapping
 from twoclocks.core.plugins import imported_files
 from twoclocks.runs.load import DONE
-from twoclocks.runs.settings import RunSettings
 from twoclocks.sweeps.cells import cell_path
 from twoclocks.sweeps.executors import Job, JobResult, Pool
 from twoclocks.sweeps.grid import Cell
-from twoclocks.sweeps.together import group_of
+from twoclocks.sweeps.together import Packing
 from twoclocks.training.stopping import StopRequest
 
 if TYPE_CHECKING:
@@ -40,10 +38,10 @@ class Dispatch:
         waiting: list[Cell],
         retries: int,
         checkpoint_seconds: float,
-        count_together: Callable[[RunSettings], int] = lambda settings: 1,
+        packing: Packing = Packing(),  # noqa: B008 (it cannot be changed)
     ) -> None:
         self.sweep, self.pool, self.retries, self.checkpoint_seconds = sweep, pool, retries, checkpoint_seconds
-        self.count_together = count_together
+        self.packing = packing
         self.cells = {cell.key: cell for cell in waiting}
         self.jobs: dict[str, list[str]] = {}  # running cells, to all cells of their job
         self.groups: dict[str, str] = {}  # cells to what they share with those that can be trained together with them
@@ -93,12 +91,12 @@ class Dispatch:
 
         As many as are worth it, but not so many that other places of the pool have nothing to do.
         """
-        most = self.count_together(self.cells[key].settings)
+        most = self.packing.most(self.cells[key].settings)
         if most < 2 or key in self.singles:
             return []
         for other in (key, *self.queue):
             if other not in self.groups:
-                self.groups[other] = group_of(self.cells[other].settings)
+                self.groups[other] = self.packing.group(self.cells[other].settings)
         alike = [one for one in self.queue if one not in self.singles and self.groups[one] == self.groups[key]]
         share = -(-(1 + len(alike)) // (self.pool.capacity - self.count_jobs()))
         chosen = alike[: min(most, share) - 1]
@@ -115,7 +113,8 @@ class Dispatch:
         if alone:
             self.isolated.update(keys)
         first, *others = (self.description(key) for key in keys)
-        more = self.checkpoint_seconds, alone, tuple(imported_files()), tuple(others)
+        form = self.packing.form(self.cells[keys[0]].settings)
+        more = self.checkpoint_seconds, alone, tuple(imported_files()), tuple(others), form
         self.pool.start(Job(first["key"], first["settings"], first["out"], *more))
 
     def description(self, key: str) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from twoclocks.core.config import Settings, as_mapping, build, setting
 from twoclocks.core.registry import Registry
+from twoclocks.sweeps.together import Packing
 
 if TYPE_CHECKING:
-    from twoclocks.runs.settings import RunSettings
+    from twoclocks.runs.together import Form
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class Job:
     alone: bool = False  # with a whole device to itself
     # Path and SHA-256 of the user's files: the worker imports them first, and fails if they are another version.
     imports: tuple[dict[str, str], ...] = ()
-    # Further cells that are trained together with this one, each as ``{"key", "settings", "out"}``.
+    # Further cells that are trained together with this one, each as ``{"key", "settings", "out"}``, and how they are.
     others: tuple[dict[str, Any], ...] = ()
+    form: Form | None = None
 
     @property
     def keys(self) -> list[str]:
@@ -84,9 +86,10 @@ class Executor(Settings):
     workers: int = setting(0, "cells at a time; 0: as many as there is room for", at_least=0, at_most=1024)
     cells_per_gpu: int = setting(4, "cells that share a GPU", at_least=1, at_most=64)
 
-    def count_together(self, settings: RunSettings) -> int:
-        """How many cells like this one a job should have."""
-        return 1
+    @property
+    def packing(self) -> Packing:
+        """Which cells a job may have together."""
+        return Packing()
 
     @abstractmethod
     def open(self, device: str, root: Path) -> Pool:

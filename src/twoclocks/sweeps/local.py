@@ -11,15 +11,12 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twoclocks.core.config import setting
 from twoclocks.sweeps.executors import EXECUTORS, Executor, Job, JobResult, Pool
 from twoclocks.sweeps.fork_server import GRACE
-from twoclocks.sweeps.together import MOST_TOGETHER, suggested_count
-
-if TYPE_CHECKING:
-    from twoclocks.runs.settings import RunSettings
+from twoclocks.sweeps.together import MOST_TOGETHER, Packing
 
 
 @EXECUTORS.register("local")
@@ -29,14 +26,18 @@ class Local(Executor):
 
     together: int = setting(
         1,
-        "cells of one process that are trained together, if they differ in seeds, data and rates alone; 0: as many as "
-        "fill a GPU",
+        "cells of one process that are trained together, if they have the same network, objective and batch; 0: as "
+        "many as fill a GPU",
         at_least=0,
         at_most=MOST_TOGETHER,
     )
+    batched: bool = setting(
+        False, "on a GPU, as one computation instead of side by side, if they differ in seeds, data and rates alone"
+    )
 
-    def count_together(self, settings: RunSettings) -> int:
-        return self.together or suggested_count(settings)
+    @property
+    def packing(self) -> Packing:
+        return Packing(self.together, self.batched)
 
     def open(self, device: str, root: Path) -> LocalPool:
         devices = gpu_count() if device == "cuda" else 0

@@ -31,7 +31,7 @@ def run_job(job: dict[str, Any]) -> dict[str, Any]:
         if len(members) == 1:
             run(members[0].settings, members[0].out, checkpoint_seconds=job["checkpoint_seconds"])
             return {"outcome": "finished"}
-        endings = run_together(members, checkpoint_seconds=job["checkpoint_seconds"])
+        endings = run_together(members, form=job.get("form"), checkpoint_seconds=job["checkpoint_seconds"])
         found = {one["key"]: describe(ending) for one, ending in zip(cells, endings, strict=True)}
         return {**found[job["key"]], "members": found}
     except (Exception, StoppedError) as error:

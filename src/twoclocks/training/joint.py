@@ -1,12 +1,16 @@
-"""Updates of several runs made together: one after another, or on the GPU as one batched computation.
+"""Updates of several runs made together: each run's own, side by side on a GPU; or one batched computation for all.
 
-Runs that differ in seeds, data or rates alone compute the same operations on different numbers. A small network cannot
-fill a GPU with them: most of a step is the start of kernels. So the weights of all runs are stacked along a new first
-axis, and each operation works on all of them at once (``torch.vmap``). Everything else stays the run's own: stream of
-random numbers, batch, optimizer, average, sum of losses. Its parameters are views into the stack, so whoever evaluates
-or stores the run need not know.
+A small network cannot fill a GPU: most of a step is the start of kernels. There are two remedies.
 
-On the CPU each run makes its own step, which is the same to the bit as without the others.
+Side by side (``InTurn`` with streams): each run replays its own captured step in a CUDA stream of its own, so kernels
+of different runs are computed at the same time. Every run computes what it computes alone.
+
+Batched (``Batched``): runs that differ in seeds, data or rates alone compute the same operations on different numbers.
+So their weights are stacked along a new first axis, and each operation works on all of them at once (``torch.vmap``).
+Everything else stays the run's own: stream of random numbers, batch, optimizer, average, sum of losses. Its parameters
+are views into the stack, so whoever evaluates or stores the run need not know.
+
+On the CPU each run makes its own step, one after another.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from twoclocks.kernels.registry import MixedForm
 from twoclocks.models.base import Network
 from twoclocks.training.capture import Captured
 from twoclocks.training.step import WARM_UP, PlainStep, Step, trimmed_mean, undone
+from twoclocks.training.streams import Streams
 
 Due = Mapping[int, int]  # which runs make an update, by their place, and the number of the update
 Failures = dict[int, Exception]  # runs that could not make their update, and why
@@ -34,16 +39,17 @@ TOLERANCE, TOLERANCE_16_BITS = 1e-3, 3e-2  # of losses that are computed togethe
 
 
 class InTurn:
-    """Each run's own step, one after another."""
+    """Each run's own step, asked for one after another; a GPU computes those of different streams at the same time."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
+    def __init__(self, steps: Sequence[Step], streams: Streams) -> None:
+        self.steps, self.streams = steps, streams
 
     def __call__(self, due: Due) -> Failures:
         failures: Failures = {}
         for place, number in due.items():
             try:
-                self.steps[place](number)
+                with self.streams.of(place):
+                    self.steps[place](number)
             except Exception as error:  # of this run alone
                 failures[place] = error
         return failures
