@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from twoclocks.core.errors import UserError
 
 
 @cache
@@ -29,8 +32,10 @@ def commit() -> str | None:
 
     For a tree that was copied without its history, set the environment variable TWOCLOCKS_COMMIT.
     """
-    if "TWOCLOCKS_COMMIT" in os.environ:
-        return os.environ["TWOCLOCKS_COMMIT"]
+    if (named := os.environ.get("TWOCLOCKS_COMMIT")) is not None:
+        if not re.fullmatch(r"[0-9a-f]{40}\+?", named):
+            raise UserError(f"TWOCLOCKS_COMMIT: {named!r} is not a whole commit; give what `git rev-parse HEAD` prints")
+        return named
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str | None:
