@@ -327,13 +327,20 @@ def test_findings_name_all_commits_of_their_runs(tmp_path: Path) -> None:
 def test_committed_rows_are_runs_of_the_documented_experiments() -> None:
     """The commands in docs/widen.md go on from them: another default would train all of them again."""
     text = (ROOT / "docs" / "widen.md").read_text(encoding="utf-8")
-    found = {
-        name: rows_of(words) for words, name in re.findall(r"`twoclocks widen ((p\d-\S+)\s[^`]*--rows[^`]*)`", text)
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)).replace("\\\n", " ")
+    commands = re.findall(r"^twoclocks widen (\S+ .*--rows.*)$", blocks, re.MULTILINE)
+    commands += re.findall(r"`twoclocks widen (\S+\s[^`]*--rows[^`]*)`", text)
+    found = {words.split()[0]: rows_of(words) for words in commands}
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "demo-gpt": 33,
+        "p1-gpt-mini": 42,
+        "p1-dit-mini": 14,  # of 21
+        "p2-rhm-l3-authors": 30,
+        "p2-digits": 26,  # of 33
     }
-    assert set(found) == {"p1-gpt-mini", "p2-digits"} and len(found["p1-gpt-mini"]) == 42
     stored = [one for runs in found.values() for one in runs]
     assert {one.path for one in stored} == set((ROOT / "results" / "widen").iterdir())
-    assert all(one.step_seconds > 0 and len(one.manifest["commit"]) == 40 for one in stored)
+    assert all(one.step_seconds > 0 and len(one.manifest["commit"]) in (9, 40) for one in stored)
 
 
 def rows_of(words: str) -> list[StoredRun]:
@@ -345,10 +352,11 @@ def rows_of(words: str) -> list[StoredRun]:
         options, chosen = options[:place], options[place + 1 :]
     change = {key.removeprefix("--"): value for key, value in zip(options[::2], options[1::2], strict=True)}
     rows = RowKeeper(ROOT / change.pop("rows"))
+    longer = {"longer": float(change.pop("longer"))} if "longer" in change else {}
     settings: dict[str, dict[str, Any]] = {}
     for key in [key for key in change if key.split(".")[0] in INTERVENTIONS.names()]:
         name, field = key.split(".")
         settings.setdefault(name, {})[field] = yaml.safe_load(change.pop(key))
     base = load_settings(preset, {key: yaml.safe_load(value) for key, value in change.items()})
-    experiment = plan_experiment(base, choose_interventions(chosen, settings))
+    experiment = plan_experiment(base, choose_interventions(chosen, settings), **longer)
     return [stored for _, _, cell in experiment.cells if (stored := rows.find(cell)) is not None]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from docparts.formatting import ROOT, as_table, read_result, source_of
+from docparts.formatting import as_table, read_result, source_of
 from docparts.registries import first_sentence
 from twoclocks.core.config import describe
-from twoclocks.runs.columns import Weights
-from twoclocks.runs.rows import read_rows
+from twoclocks.rules import RULES
 from twoclocks.widen import INTERVENTIONS
 
 
@@ -48,40 +47,25 @@ def errors_table() -> str:
 def effects_table(file: str) -> str:
     """What was measured in one experiment."""
     found = read_result(file)
+    learned = "τ_rule" if RULES.get(found["rule"]).has_rule else "τ_gen"
     rows = []
     for arm in found["arms"][1:]:
-        cells = {name: effect_words(arm["effects"].get(key)) for key, name in OUTCOMES.items()}
+        cells = {name or learned: effect_words(arm["effects"].get(key)) for key, name in OUTCOMES.items()}
         runs = arm["runs"]
         closed = f"{len(runs) - arm['windows_not_open']} of {len(runs)}"
         samples = arm["effects"].get("window", {}).get("by_unit", {}).get("samples")
         seen = "" if samples is None or samples[0] is None else f"×{samples[0]:.2f}"
         row = {"intervention": f"`{arm['arm']}`", **cells, "window in samples seen": seen, "windows open": closed}
         rows.append(row)
-    seeds = len(found["arms"][0]["runs"])
-    note = f"Ratios to the base, {seeds} seeds, 95% intervals; **bold** if found among {found['questions']} questions."
+    note = f"Ratios to the base, {found['seeds']} seeds, 95% intervals; **bold** if found among {found['questions']}"
+    lacking = ", ".join(f"`{name}`" for name in found["missing"])
+    lacking = f" **Not complete**: seeds are missing of {lacking}." if lacking else ""
     refused = ", ".join(f"`{name}`" for name in found["does_not_apply"])
     refused = f" Does not apply: {refused}." if refused else ""
-    return f"{note}{refused}\n\n{as_table(rows)}\n\n{source_of(file, found)}"
+    return f"{note} questions.{lacking}{refused}\n\n{as_table(rows)}\n\n{source_of(file, found)}"
 
 
-BEGUN = "p2-digits-"  # the experiment that is not complete
-
-
-def rows_table() -> str:
-    """The runs of experiments that are not complete yet: both clocks, run by run."""
-    stored = [one for one in read_rows(ROOT / "results" / "widen") if one.settings.name.startswith(BEGUN)]
-    runs = sorted(stored, key=lambda one: (one.settings.name, one.settings.training.seed))
-    rows = []
-    for run in runs:
-        weights: Weights = "averaged" if run.has_averages else "raw"
-        clocks = run.clocks(changes=False, weights=weights)
-        name, seed = run.settings.name, run.settings.training.seed
-        rows.append({"run": f"`{name}`", "seed": str(seed), "τ_rule": str(clocks.rule), "τ_mem": str(clocks.memory)})
-    commits = ", ".join(sorted({run.manifest["commit"][:9] for run in runs}))
-    return f"{as_table(rows)}\n\nCommit {commits}, {runs[0].manifest['machine']['name']}; rows in results/widen."
-
-
-OUTCOMES = {"memory": "τ_mem", "learned": "τ_rule", "window": "window"}
+OUTCOMES = {"memory": "τ_mem", "learned": "", "window": "window"}  # the second clock depends on the data
 
 
 def effect_words(effect: dict[str, object] | None) -> str:
@@ -94,10 +78,43 @@ def effect_words(effect: dict[str, object] | None) -> str:
     return f"**{words}**" if effect["found"] else words
 
 
+MEASURED = {  # column of the summary: result
+    "demo's GPT, parity": "widen_demo_gpt.json",
+    "GPT-mini, parity": "widen_gpt_mini.json",
+    "DiT-mini, parity": "widen_dit_mini.json",
+    "U-Net, grammar": "widen_rhm.json",
+    "U-Net, digits": "widen_digits.json",
+}
+
+
+def summary_table() -> str:
+    """The width of the window in steps, in every experiment."""
+    found = {
+        name: {arm["arm"]: arm["effects"].get("window") for arm in read_result(file)["arms"][1:]}
+        for name, file in MEASURED.items()
+    }
+    rows = []
+    for arm in sorted({arm for arms in found.values() for arm in arms}):
+        cells = {name: short_words(arms[arm]) if arm in arms else "" for name, arms in found.items()}
+        rows.append({"intervention": f"`{arm}`", **cells})
+    return as_table(rows)
+
+
+def short_words(effect: dict[str, object] | None) -> str:
+    """A ratio without its interval; bold where an effect was found."""
+    if effect is None:
+        return "not open"
+    words = f"above ×{effect['interval'][0]:.2f}" if effect["ratio"] is None else f"×{effect['ratio']:.2f}"  # type: ignore[index]
+    return f"**{words}**" if effect["found"] else words
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "interventions": interventions_table,
     "widen errors": errors_table,
+    "widen summary": summary_table,
     "widen demo": partial(effects_table, "widen_demo_gpt.json"),
     "widen gpt-mini": partial(effects_table, "widen_gpt_mini.json"),
-    "widen rows": rows_table,
+    "widen dit-mini": partial(effects_table, "widen_dit_mini.json"),
+    "widen rhm": partial(effects_table, "widen_rhm.json"),
+    "widen digits": partial(effects_table, "widen_digits.json"),
 }
