@@ -15,6 +15,7 @@ from twoclocks.kernels import cpu_functions, cpu_operations, fusions
 from twoclocks.kernels.cpu_functions import has_onednn
 from twoclocks.kernels.cpu_operations import CpuForm
 from twoclocks.kernels.linear_layers import NETWORKS, LinearForm
+from twoclocks.kernels.processor import family_of
 from twoclocks.kernels.registry import cpu_form, make_form
 from twoclocks.models import Network
 from twoclocks.runs import load_settings
@@ -51,12 +52,18 @@ LINEAR: list[Case] = [
 NAMES = [f"{name} {shape} {more}" for name, shape, _, more in [*CASES, *LINEAR]]
 
 
+@pytest.fixture(autouse=True, params=["MKL", "oneDNN"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test with the products of both libraries: which one is taken depends on the processor."""
+    monkeypatch.setattr(cpu_functions, "prefers_onednn", lambda: request.param == "oneDNN")
+
+
 def twins(case: Case) -> tuple[Network, Network]:
     name, shape, symbols, more = case
     size = {} if name == "unet1d" else {"width": 32, "depth": 2, "heads": 2}
     plain = randomised(models.create(name, **{**size, **more}), shape, symbols)
     fused = copy.deepcopy(plain)
-    fused.fused = cpu_form(fused)
+    fused.fused = LinearForm() if name == "unet1d" else cpu_form(fused)
     assert isinstance(fused.fused, LinearForm if name == "unet1d" else CpuForm)
     return plain, fused
 
@@ -194,7 +201,7 @@ def test_runs_have_the_losses_and_samples_of_the_textbook(preset: str) -> None:
     assert float(agree.float().mean()) > 0.999
 
 
-def test_a_form_is_given_to_transformers_in_float32_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_form_is_given_to_transformers_in_float32_alone() -> None:
     def form(name: str, precision: str = "float32", fused: bool = True, **more: Any) -> object:
         shape: tuple[int, ...] = (1, 2, 2) if name == "dit" else (4,)
         network = models.create(name, width=16, **more).build(shape, 2)
@@ -203,12 +210,11 @@ def test_a_form_is_given_to_transformers_in_float32_alone(monkeypatch: pytest.Mo
     assert isinstance(form("dit", depth=1, heads=2), CpuForm) and isinstance(form("gpt", depth=1, heads=2), CpuForm)
     gpt = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
     assert make_form(gpt, "float32", on_gpu=True, fused=True, optimizer="adam") is None
-    assert isinstance(form("unet1d"), LinearForm) and form("unet1d", fused=False) is None
+    assert isinstance(form("unet1d"), LinearForm) == cpu_functions.prefers_onednn()
+    assert form("unet1d", fused=False) is None
     assert isinstance(form("gpt", depth=1, heads=2, registers=1, dropout=0.1), CpuForm)
     assert form("mlp") is None and form("dit", depth=1, heads=2, fused=False) is None
     assert not isinstance(form("gpt", "bfloat16", depth=1, heads=2), CpuForm)
-    monkeypatch.setattr(cpu_functions, "has_onednn", lambda: False)
-    assert form("gpt", depth=1, heads=2) is None
 
 
 @pytest.mark.parametrize("change", ["missing", "wrong", "wrong activation"])
@@ -289,3 +295,43 @@ def test_masks_show_the_past_alone() -> None:
     mask = cpu_operations.hidden_positions(4, True)
     assert torch.equal(mask == 0, torch.ones(4, 4).tril().bool()) and bool((mask[mask != 0] == -torch.inf).all())
     assert torch.equal(cpu_operations.hidden_positions(3, False), torch.zeros(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("family", "mkl", "onednn", "chosen"),
+    [
+        (26, True, True, True),
+        (25, True, True, False),
+        (0, True, True, False),
+        (0, False, True, True),
+        (26, True, False, False),
+        (0, False, False, False),
+    ],
+)
+def test_the_library_depends_on_the_processor_alone(
+    family: int, mkl: bool, onednn: bool, chosen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # of the fixture
+    monkeypatch.setattr(cpu_functions, "amd_family", lambda: family)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
+    monkeypatch.setattr(cpu_functions, "has_onednn", lambda: onednn)
+    cpu_functions.prefers_onednn.cache_clear()
+    try:
+        assert cpu_functions.prefers_onednn() == chosen
+    finally:
+        cpu_functions.prefers_onednn.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("words", "family"),
+    [
+        ("vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t: 2\n", 26),
+        ("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t: 207\n", 0),
+        ("Intel64 Family 6 Model 140 Stepping 1, GenuineIntel", 0),
+        ("AMD64 Family 26 Model 68 Stepping 0, AuthenticAMD", 26),
+        ("arm", 0),
+        ("", 0),
+    ],
+)
+def test_the_generation_of_a_processor_is_read_from_its_description(words: str, family: int) -> None:
+    assert family_of(words) == family

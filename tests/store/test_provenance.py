@@ -19,5 +19,5 @@ def test_a_copied_tree_takes_its_commit_from_the_environment(named: str, monkeyp
 @pytest.mark.parametrize("named", ["2c0e44f31", "", "main", WHOLE + "-dirty"])
 def test_a_commit_that_is_not_whole_is_refused(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOCLOCKS_COMMIT", named)
-    with pytest.raises(UserError, match="TWOCLOCKS_COMMIT.*git rev-parse HEAD"):
+    with pytest.raises(UserError, match=r"TWOCLOCKS_COMMIT.*git rev-parse HEAD"):
         commit.__wrapped__()

@@ -51,6 +51,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "textbook": ("demo", {"training.kernels": "plain"}),
     "bfloat16": ("demo", {"training.precision": "bfloat16"}),
     "grammar": ("p2-rhm-small", {}),
+    "masked tokens": ("p2-md4-rhm", {"training.device": "cpu", "training.precision": "float32"}),
 }
 
 

@@ -1,7 +1,6 @@
 """The CPU's fused operations as nodes of autograd, in float32.
 
-Matrix products are oneDNN's. torch's own call MKL, which computes half as fast on processors that are not Intel's: it
-leaves their widest vector instructions unused.
+Matrix products are torch's own, which are MKL's, or oneDNN's where those are faster.
 """
 
 from __future__ import annotations
@@ -15,12 +14,31 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
 
+from twoclocks.kernels.processor import ZEN_5, amd_family
+
 gelu_backward = torch.ops.aten.gelu_backward.default
 layer_norm_backward = torch.ops.aten.native_layer_norm_backward.default
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
     """activation(x Wᵀ + b) for x (…, inputs) and W (outputs, inputs); "gelu" costs little more than "none"."""
+    if prefers_onednn():
+        return onednn_product(x, weight, bias, activation)
+    out = functional.linear(x, weight, bias)
+    return functional.gelu(out) if activation == "gelu" else out
+
+
+@cache
+def prefers_onednn() -> bool:
+    """Whether oneDNN's products are faster than torch's own: on AMD's processors with vector units of 512 bits.
+
+    MKL leaves those unused. On older ones of AMD and on Intel's, MKL is faster (docs/speed.md). The answer depends on
+    the processor alone: a measured choice could change from run to run, and with it the last bits of a result.
+    """
+    return (amd_family() >= ZEN_5 or not torch.backends.mkl.is_available()) and has_onednn()
+
+
+def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
     out: Tensor = onednn_linear()(x, weight, bias, activation, [], "none")
     return out
 
@@ -36,7 +54,7 @@ def has_onednn() -> bool:
     """Whether this build of torch has the product, and it computes what it should."""
     x, weight, bias = torch.linspace(-3, 3, 6).view(3, 2), torch.tensor([[1.0, -0.5], [0.25, 2.0]]), torch.ones(2)
     try:
-        found = product(x, weight, bias), product(x, weight, bias, "gelu")
+        found = onednn_product(x, weight, bias), onednn_product(x, weight, bias, "gelu")
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
     expected = functional.linear(x, weight, bias)
@@ -47,7 +65,8 @@ def has_onednn() -> bool:
 def layer_gradients(d_out: Tensor, x: Tensor, weight: Tensor, needs_input: bool = True) -> tuple[Tensor | None, ...]:
     """Gradients of x, the weight and the bias from that of x Wᵀ + b."""
     rows, inputs = d_out.reshape(-1, d_out.shape[-1]), x.reshape(-1, x.shape[-1])
-    wide = rows.shape[1] > inputs.shape[1]  # oneDNN is faster where the result has fewer rows than columns
+    # oneDNN is faster where the result has fewer rows than columns.
+    wide = prefers_onednn() and rows.shape[1] > inputs.shape[1]
     d_weight = product(inputs.t(), rows.t()).t() if wide else product(rows.t(), inputs.t())
     return product(d_out, weight.t()) if needs_input else None, d_weight, rows.sum(dim=0)
 
@@ -101,7 +120,8 @@ class Modulate(Function):
         ctx.set_materialize_grads(False)
         if value is not None and gate is not None:
             tokens = torch.addcmul(tokens, gate[:, None], value)
-        normed, mean, rstd = torch.native_layer_norm(tokens, tokens.shape[-1:], None, None, eps)
+        neutral = neutral_vectors(tokens.shape[-1])  # without them torch takes twice the time
+        normed, mean, rstd = torch.native_layer_norm(tokens, tokens.shape[-1:], *neutral, eps)
         factor = scale + 1
         ctx.save_for_backward(tokens, value, gate, normed, mean, rstd, factor)
         return tokens, torch.addcmul(shift[:, None], normed, factor[:, None])
@@ -119,6 +139,12 @@ class Modulate(Function):
         if value is None:
             return d_tokens, None, None, d_shift, d_scale, None
         return d_tokens, d_tokens * gate[:, None], sum_like(d_tokens * value, gate), d_shift, d_scale, None
+
+
+@cache
+def neutral_vectors(width: int) -> tuple[Tensor, Tensor]:
+    """A gain and a bias (width,) of a normalisation that change nothing."""
+    return torch.ones(width, device="cpu"), torch.zeros(width, device="cpu")
 
 
 def sum_like(values: Tensor, vectors: Tensor) -> Tensor:

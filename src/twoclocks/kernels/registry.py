@@ -69,16 +69,14 @@ def make_form(
 
 
 def cpu_form(network: Network) -> FusedForm | None:
-    """Its form for a CPU; None if it has none, or this build of torch has no oneDNN."""
-    from twoclocks.kernels.cpu_functions import has_onednn
+    """Its form for a CPU; None if it has none."""
+    from twoclocks.kernels.cpu_functions import prefers_onednn
     from twoclocks.kernels.cpu_operations import CpuForm
     from twoclocks.kernels.linear_layers import NETWORKS, LinearForm
 
-    if not has_onednn():
-        return None
     if type(network) in fusions():
         return CpuForm(network)
-    return LinearForm() if type(network) in NETWORKS else None
+    return LinearForm() if type(network) in NETWORKS and prefers_onednn() else None
 
 
 def triton_form(network: Network) -> FusedForm | None:

@@ -42,6 +42,9 @@ class Network(nn.Module):
     # Whether copies of the process may compute parts of a batch (training/forked_step.py). A class says so itself; its
     # subclasses do not inherit it. Its ``forward`` must change neither weights nor buffers.
     divisible: ClassVar[bool] = False
+    # Whether ``forward`` makes the same operations for every input of a shape, so that a step may repeat a list of them
+    # (training/recording.py): numbers that change come from tensors, none from Python. Not inherited either.
+    recordable: ClassVar[bool] = False
     fused: FusedForm | None = None  # replaces ``forward`` while it is set
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:

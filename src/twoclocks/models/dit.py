@@ -78,6 +78,7 @@ class DiT(Network):
     """F(x, c): (n, channels, height, width) and a noise label (n,) to (n, channels, height, width)."""
 
     divisible: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
 
     positions: Tensor
 

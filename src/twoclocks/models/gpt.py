@@ -65,7 +65,7 @@ class GPT(Network):
     """
 
     divisible: ClassVar[bool] = True
-
+    recordable: ClassVar[bool] = True
     causal: ClassVar[bool] = True
 
     def __init__(self, settings: GPTSettings, length: int, symbols: int, reads_noise: bool = False) -> None:

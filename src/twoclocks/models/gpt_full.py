@@ -19,8 +19,6 @@ from twoclocks.models.noise_features import noise_features
 class FullGPTSettings(GPTSettings):
     """GPT's trunk with full attention, for noisy or masked tokens."""
 
-    divisible: ClassVar[bool] = True
-
     written: ClassVar[str] = "full GPT"
     task: ClassVar[str] = "restore tokens"
 
@@ -33,6 +31,8 @@ class FullGPTSettings(GPTSettings):
 class FullGPT(GPT):
     """Logits (n, length, symbols) of the clean tokens, from noisy ones (n, length), −1 a mask, and their noise (n,)."""
 
+    divisible: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
     causal: ClassVar[bool] = False
 
     def __init__(self, settings: FullGPTSettings, length: int, symbols: int) -> None:

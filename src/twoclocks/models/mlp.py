@@ -50,6 +50,7 @@ class MLP(Network):
     """f(x): (n, *shape) and a noise label (n,), which is not read, to (n, *shape)."""
 
     divisible: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
 
     def __init__(self, settings: MLPSettings, shape: tuple[int, ...]) -> None:
         super().__init__()

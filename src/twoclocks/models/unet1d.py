@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -80,6 +81,7 @@ class UNet1d(Network):
     """Logits (n, length, symbols) of the clean tokens, from noisy ones (n, length), −1 a mask, and their noise (n,)."""
 
     divisible: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
 
     def __init__(self, settings: UNet1dSettings, length: int, symbols: int) -> None:
         super().__init__()
@@ -124,7 +126,8 @@ class UNet1d(Network):
 
     def forward(self, tokens: Tensor, noise: Tensor) -> Tensor:
         group = self.branching
-        one_hot = functional.one_hot(tokens % self.inputs, self.inputs).to(self.embedding.weight.dtype)
+        places = torch.arange(self.inputs, device=tokens.device)
+        one_hot = ((tokens % self.inputs)[..., None] == places).to(self.embedding.weight.dtype)
         hidden = self.embedding(one_hot)  # (n, length, width)
         if self.noise is not None:
             hidden = hidden + in_float32(self.noise, noise_features(noise))[:, None]

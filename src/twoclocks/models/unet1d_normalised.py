@@ -46,6 +46,7 @@ class NormalisedUNet1d(Network):
     """
 
     divisible: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
 
     def __init__(self, width: int, branching: int, depth: int, symbols: int, told_noise: bool) -> None:
         super().__init__()

@@ -115,6 +115,7 @@ class UNet2d(Network):
     """F(x, c): (n, channels, height, width) and a noise label (n,) to the same shape, or to twice the channels."""
 
     divisible: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
 
     def __init__(self, settings: UNet2dSettings, shape: tuple[int, ...]) -> None:
         super().__init__()

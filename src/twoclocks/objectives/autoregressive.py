@@ -32,6 +32,7 @@ class Autoregressive(Objective):
 
     kind: ClassVar[str] = "tokens"
     task: ClassVar[Task] = "predict the next token"
+    recordable: ClassVar[bool] = True
     temperature: float = setting(1.0, "sampling temperature", above=0)
 
     def token_losses(self, network: Network, clean: Tensor) -> Tensor:

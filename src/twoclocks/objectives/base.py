@@ -42,6 +42,9 @@ class Objective(Settings):
 
     kind: ClassVar[str]  # of its samples: "image" or "tokens"
     task: ClassVar[Task]  # what the network must compute
+    # Whether ``loss_given`` makes the same operations for every input of a shape (``models.Network.recordable``). A
+    # class says so itself; its subclasses do not inherit it.
+    recordable: ClassVar[bool] = False
 
     def loss(self, network: Network, clean: Tensor, generator: torch.Generator) -> Tensor:
         """Loss (n,) of each encoded sample in ``clean`` (n, *shape), the corruption drawn from ``generator``."""

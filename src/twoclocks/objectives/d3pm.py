@@ -57,6 +57,7 @@ class D3PM(Objective):
 
     kind: ClassVar[str] = "tokens"
     task: ClassVar[Task] = "restore tokens"
+    recordable: ClassVar[bool] = True
 
     corruption: Literal["uniform", "absorbing"] = setting(
         "uniform", "what a replaced token becomes: a uniform symbol, or a mask"

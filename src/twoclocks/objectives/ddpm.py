@@ -45,6 +45,7 @@ class DDPM(Objective):
 
     kind: ClassVar[str] = "image"
     task: ClassVar[Task] = "denoise images"
+    recordable: ClassVar[bool] = True
 
     noise_levels: int = setting(4000, "number T of noise levels", at_least=2, at_most=10**5)
     schedule: Literal["cosine", "linear"] = setting("cosine", "how the noise grows: iDDPM's cosine, or DDPM's linear β")

@@ -30,6 +30,7 @@ class EDM(Objective):
 
     kind: ClassVar[str] = "image"
     task: ClassVar[Task] = "denoise images"
+    recordable: ClassVar[bool] = True
     sigma_data: float = setting(0.5, "standard deviation that the preconditioning assumes of the data", above=0)
     log_sigma_mean: float = setting(-1.2, "mean of ln σ in training")
     log_sigma_std: float = setting(1.2, "standard deviation of ln σ in training", above=0)

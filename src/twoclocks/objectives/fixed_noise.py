@@ -29,6 +29,7 @@ class FixedNoise(Objective):
 
     kind: ClassVar[str] = "image"
     task: ClassVar[Task] = "denoise images"
+    recordable: ClassVar[bool] = True
     sigma: float = setting(math.sqrt(0.032), "standard deviation of the noise", above=0, at_most=1e6)
     sampler_steps: int = setting(20, "how often a sample is denoised", at_least=1, at_most=10_000)
 

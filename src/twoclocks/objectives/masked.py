@@ -32,6 +32,7 @@ class Masked(Objective):
 
     kind: ClassVar[str] = "tokens"
     task: ClassVar[Task] = "restore tokens"
+    recordable: ClassVar[bool] = True
 
     schedule: Literal["linear", "cosine", "linear_beta"] = setting(
         "linear", "how α, the probability that a token is not masked, falls"

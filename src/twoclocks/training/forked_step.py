@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from twoclocks.models.base import Network
-from twoclocks.training.step import PlainStep, finish_gradients
+from twoclocks.training.step import PlainStep, finish_gradients, trained
 from twoclocks.training.workers import Gradients, Result, Workers, obstacle, share
 
 PATIENCE = 60.0, 20.0  # seconds, and times what the own part took, after which a copy counts as stuck
@@ -34,13 +34,15 @@ class ForkedStep(PlainStep):
     processes: int = field(kw_only=True)
     workers: Workers | None = field(default=None, init=False)  # made when first needed: they are copies of that moment
     is_alone: bool = field(default=False, init=False)  # since a copy has failed
+    parameters: list[nn.Parameter] = field(default_factory=list, init=False)  # that are trained, as of this step
 
     def begin(self, number: int, prepare: Callable[[int], None]) -> None:
         """Let the others compute their parts of a step; ``prepare`` is what has to come before each step."""
         self.number, self.prepare = number, prepare
+        self.parameters = trained(self.network)
         if self.is_alone:
             return
-        places = [parameter.data_ptr() for parameter in self.trained()]
+        places = [parameter.data_ptr() for parameter in self.parameters]
         if self.workers is None or not self.workers.ready or places != self.places:
             self.copy_process()
         assert self.workers is not None
@@ -50,19 +52,16 @@ class ForkedStep(PlainStep):
         """Make copies of this process as it is now."""
         if self.workers is not None:
             self.workers.close()
-        share(self.trained())
-        self.places = [parameter.data_ptr() for parameter in self.trained()]
-        self.workers = Workers(self.processes - 1, self.trained(), self.work)
-
-    def trained(self) -> list[nn.Parameter]:
-        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        share(self.parameters)
+        self.places = [parameter.data_ptr() for parameter in self.parameters]
+        self.workers = Workers(self.processes - 1, self.parameters, self.work)
 
     def work(self, step: int, part: int) -> Result:
         """What a copy does: the loss of its part, and the gradients of all that is trained."""
         self.network.train()  # whatever it was when it was copied
         self.prepare(step)
         loss = float(self.part(part))
-        return loss, [parameter.grad for parameter in self.trained()]
+        return loss, [parameter.grad for parameter in self.parameters]
 
     def __call__(self) -> None:
         start = time.perf_counter()
@@ -70,7 +69,7 @@ class ForkedStep(PlainStep):
         took = time.perf_counter() - start
         for place, result in enumerate(self.results(PATIENCE[0] + PATIENCE[1] * took), 1):
             other, gradients = result if result is not None else self.computed_here(place)
-            add_gradients(self.trained(), gradients)
+            add_gradients(self.parameters, gradients)
             loss += other
         self.update()
         self.loss_sum += loss
@@ -90,9 +89,9 @@ class ForkedStep(PlainStep):
 
     def computed_here(self, place: int) -> Result:
         """The result of another part; the gradients of this process stay as they are."""
-        own = [parameter.grad for parameter in self.trained()]
+        own = [None if one.grad is None else one.grad.clone() for one in self.parameters]  # a recording writes there
         found = self.work(self.number, place)
-        for parameter, gradient in zip(self.trained(), own, strict=True):
+        for parameter, gradient in zip(self.parameters, own, strict=True):
             parameter.grad = gradient
         return found
 
@@ -101,6 +100,8 @@ class ForkedStep(PlainStep):
         clean = self.shown.batch(self.order.rows(), self.generator)
         drawn = self.objective.draw(clean, self.generator)
         mine, *given = (tensor.tensor_split(self.processes)[place] for tensor in (clean, *drawn))
+        if len(mine) and self.gradient is not None:
+            return self.gradient(len(clean), mine, *given)
         self.network.zero_grad(set_to_none=True)
         if not len(mine):
             return torch.zeros(())
@@ -110,9 +111,9 @@ class ForkedStep(PlainStep):
         return loss.detach()
 
 
-def add_gradients(trained: Sequence[nn.Parameter], gradients: Gradients) -> None:
+def add_gradients(parameters: Sequence[nn.Parameter], gradients: Gradients) -> None:
     """Add to the gradients of all that is trained; None: a part of the batch had nothing to do with it."""
-    found = [(one, more) for one, more in zip(trained, gradients, strict=True) if more is not None]
+    found = [(one, more) for one, more in zip(parameters, gradients, strict=True) if more is not None]
     both = [(one.grad, more) for one, more in found if one.grad is not None]
     if both:
         torch._foreach_add_([mine for mine, _ in both], [more for _, more in both])

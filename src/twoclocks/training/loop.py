@@ -23,7 +23,8 @@ from twoclocks.training.masked_loss import MaskedLoss
 from twoclocks.training.noise_curriculum import NoiseCurriculum
 from twoclocks.training.order import EpochOrder, Order, RandomOrder
 from twoclocks.training.rate import LearningRate
-from twoclocks.training.step import PlainStep, Step, TrainingLoss, Update, captured
+from twoclocks.training.recorded import RecordedGradient, recordable
+from twoclocks.training.step import PlainStep, Step, TrainingLoss, Update, captured, trimmed_mean
 
 OptimizerName = Literal["adam", "adamw", "sgd"]
 CHECK_EVERY = 50  # steps between two checks of the loss
@@ -82,7 +83,11 @@ class TrainingSettings(Settings):
         "fused: faster forms of transformers, in bfloat16 on the GPU and in float32 on the CPU; plain: PyTorch's own",
         machine=True,
     )
-    capture: bool = setting(True, "on the GPU, replay steps and evaluations as CUDA graphs", machine=True)
+    capture: bool = setting(
+        True,
+        "replay steps: on the GPU as CUDA graphs, evaluations too; on the CPU as lists of operations",
+        machine=True,
+    )
 
     def check(self) -> None:
         if self.distinct and self.order == "epochs":
@@ -154,7 +159,7 @@ def make_step(
 
     ``captures``: false where the step is to be a part of a larger graph (``training/joint.py``).
     """
-    network.train()  # before copies of the process or a CUDA graph are made, which keep this mode
+    network.train()  # before copies of the process, a CUDA graph or a recording are made, which keep this mode
     order = make_order(len(shown.rows), settings, state.generator)
     rate = LearningRate(optimizer, settings.warm_up, settings.decay_steps)
     loss, curricula = training_loss(objective, settings, shown.rows.device)
@@ -164,16 +169,40 @@ def make_step(
     if processes > 1:
         # Which samples a trimmed loss counts depends on the whole batch, of which a process sees a part.
         assert not (settings.captures or settings.trim), "such a step cannot be divided"
-        forked = ForkedStep(*parts, processes=processes)
+        forked = ForkedStep(*parts, recorded_gradient(network, loss, settings, share_of_mean), processes=processes)
         alone = Step(forked, begins, state.generator, settings.seed)
         return Step(forked, [*begins, partial(forked.begin, prepare=alone.begin)], state.generator, settings.seed)
-    step = PlainStep(*parts)
+    mean = partial(mean_of_batch, settings.trim)
+    step = PlainStep(*parts, recorded_gradient(network, loss, settings, mean) if captures else None)
     update: Update = step
     if settings.captures and captures:
         for prepare in begins:  # a graph reads where this is written
             prepare(1)
         update = captured(step)
     return Step(update, begins, state.generator, settings.seed)
+
+
+def recorded_gradient(
+    network: Network, loss: TrainingLoss, settings: TrainingSettings, reduce: Callable[[int, Tensor], Tensor]
+) -> RecordedGradient | None:
+    """On the CPU, the gradient as a list of operations, where the settings and all that computes it allow for it."""
+    if not settings.capture or settings.on_gpu or not recordable(network, loss):
+        return None
+
+    def reduced(size: int, rows: Tensor, *drawn: Tensor) -> Tensor:
+        return reduce(size, loss.loss_given(network, rows, *drawn))
+
+    return RecordedGradient(network, reduced)
+
+
+def share_of_mean(size: int, losses: Tensor) -> Tensor:
+    """What losses (n,) add to the mean over a batch."""
+    return losses.sum() / size
+
+
+def mean_of_batch(trim: float, size: int, losses: Tensor) -> Tensor:
+    """The mean of the losses of a whole batch, without those that are trimmed."""
+    return trimmed_mean(losses, trim)
 
 
 def begin_network(network: Network, seed: int, number: int) -> None:

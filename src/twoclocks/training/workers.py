@@ -19,6 +19,7 @@ import signal
 import struct
 import sys
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from twoclocks.kernels.cpu_functions import has_onednn, product
+from twoclocks.kernels.cpu_functions import product
 
 Gradients = Sequence[Tensor | None]
 Result = tuple[float, Gradients]
@@ -38,6 +39,7 @@ Work = Callable[[int, int], Result]  # (number of the step, part) to its loss an
 ALIGNMENT = 64  # bytes
 NUMBER, LENGTH = struct.Struct("<q"), struct.Struct("<I")
 START_SECONDS = 10  # that a copy may take until it answers for the first time
+WATCHED = 0.001  # seconds for which a process stays awake when it waits: about what passes between two steps
 PR_SET_PDEATHSIG = 1  # of Linux's prctl: a signal that a process gets when the thread that made it ends
 
 
@@ -104,9 +106,9 @@ class Worker:
 
     def read(self, count: int, seconds: float) -> bytes:
         """So many bytes; seconds in which this process itself was stopped do not count."""
-        ready = select.poll()
-        ready.register(self.replies, select.POLLIN)
+        ready = readable(self.replies)
         found, waited = b"", 0.0
+        watch(ready)
         while len(found) < count:
             if ready.poll(1000 * min(1.0, seconds)):
                 if not (more := os.read(self.replies, count - len(found))):
@@ -209,10 +211,27 @@ def obey(parent: int, part: int, orders: int, replies: int, gradients: Sequence[
         torch.manual_seed((torch.initial_seed() + part) % 2**63)  # for networks that draw from torch's own stream
         try_out()
         send(replies, {})
-        while len(order := os.read(orders, NUMBER.size)) == NUMBER.size:
+        ready = readable(orders)
+        while True:
+            watch(ready)
+            if len(order := os.read(orders, NUMBER.size)) != NUMBER.size:
+                break
             send(replies, answer(part, NUMBER.unpack(order)[0], gradients, work))
     finally:
         os._exit(0)  # without the exit handlers of the process that this is a copy of
+
+
+def readable(descriptor: int) -> select.poll:
+    ready = select.poll()
+    ready.register(descriptor, select.POLLIN)
+    return ready
+
+
+def watch(ready: select.poll) -> None:
+    """Return when there is something to read, or after a short time: a process that sleeps takes long to wake up."""
+    end = time.perf_counter() + WATCHED
+    while not ready.poll(0) and time.perf_counter() < end:
+        os.sched_yield()
 
 
 def end_with(parent: int) -> None:
@@ -234,8 +253,7 @@ def try_out() -> None:
     """Use what training uses. If another thread held a lock of it at the moment of the copy, this waits for ever."""
     x = torch.ones(3, 5, requires_grad=True)
     (x @ torch.ones(5, 7)).sum().backward()
-    if has_onednn():
-        product(torch.ones(3, 5), torch.ones(7, 5))
+    product(torch.ones(3, 5), torch.ones(7, 5))
 
 
 def send(replies: int, reply: dict[str, Any]) -> None:
