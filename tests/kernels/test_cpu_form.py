@@ -15,7 +15,6 @@ from twoclocks.kernels import cpu_functions, cpu_operations, fusions
 from twoclocks.kernels.cpu_functions import has_onednn
 from twoclocks.kernels.cpu_operations import CpuForm
 from twoclocks.kernels.linear_layers import NETWORKS, LinearForm
-from twoclocks.kernels.processor import family_of
 from twoclocks.kernels.registry import cpu_form, make_form
 from twoclocks.models import Network
 from twoclocks.runs import load_settings
@@ -320,18 +319,3 @@ def test_the_library_depends_on_the_processor_alone(
         assert cpu_functions.prefers_onednn() == chosen
     finally:
         cpu_functions.prefers_onednn.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("words", "family"),
-    [
-        ("vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t: 2\n", 26),
-        ("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t: 207\n", 0),
-        ("Intel64 Family 6 Model 140 Stepping 1, GenuineIntel", 0),
-        ("AMD64 Family 26 Model 68 Stepping 0, AuthenticAMD", 26),
-        ("arm", 0),
-        ("", 0),
-    ],
-)
-def test_the_generation_of_a_processor_is_read_from_its_description(words: str, family: int) -> None:
-    assert family_of(words) == family

@@ -9,9 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 
-from twoclocks.training.recording import NotRecordableError, Recording, pack, writing_form
+from twoclocks.training.memory_plan import pack
+from twoclocks.training.recording import NotRecordableError, Recording, writing_form
 
 aten = torch.ops.aten
 Work = Callable[[Tensor, Tensor], Tensor]
@@ -66,6 +68,11 @@ def attention(x: Tensor, w: Tensor) -> Tensor:
     return functional.scaled_dot_product_attention(q, q, q, is_causal=True)[0, 0]
 
 
+def with_constants(x: Tensor, w: Tensor) -> Tensor:
+    scale = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    return (x * scale) @ w + torch.full((4,), 0.5) + torch.arange(4)
+
+
 def losses(x: Tensor, w: Tensor) -> Tensor:
     chosen = x.argmax(dim=1)
     return functional.cross_entropy(x @ w, chosen) + functional.mse_loss(functional.layer_norm(x, (4,)), x)
@@ -80,7 +87,7 @@ def network_and_gradient(x: Tensor, w: Tensor) -> Tensor:
 
 WORKS: list[Work] = [
     in_place, views, written_to_parts, gathered, scattered, masked, numbers, other_types, with_random_access,
-    attention, losses, network_and_gradient,
+    attention, with_constants, losses, network_and_gradient,
 ]  # fmt: skip
 
 
@@ -127,13 +134,17 @@ def changing_a_part_of_its_input(x: Tensor, w: Tensor) -> Tensor:
     return x @ w
 
 
+def turned_in_place(x: Tensor, w: Tensor) -> Tensor:
+    return (x @ w).t_().contiguous()
+
+
 def sparse(x: Tensor, w: Tensor) -> Tensor:
     return x.to_sparse() @ w
 
 
 REFUSED: list[Work] = [
     drawn, drawn_from_a_generator, read_by_python, branching, of_changing_shape, changing_its_input,
-    changing_a_part_of_its_input, sparse,
+    changing_a_part_of_its_input, turned_in_place, sparse,
 ]  # fmt: skip
 
 
@@ -155,6 +166,32 @@ def test_views_are_not_computed_again_and_memory_is_used_again() -> None:
 
     recording = Recording(work)
     assert len(recording.calls) < 45 and recording.memory.nbytes <= 4 * x.nbytes
+
+
+def test_recording_keeps_nothing_alive_that_the_computation_lets_go() -> None:
+    x, alive = torch.randn(64, 64), list[int]()
+    made: list[StorageWeakRef] = []
+
+    def work() -> Tensor:
+        y = x
+        for _ in range(20):
+            y = y @ x
+            made.append(StorageWeakRef(y.untyped_storage()))
+            alive.append(sum(not one.expired() for one in made))
+        return y
+
+    Recording(work)
+    assert len(alive) == 20 and max(alive) == 1
+
+
+def test_what_needs_much_memory_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(64, 64)
+    needed = 2 * x.nbytes  # one result is read while the next is computed
+    monkeypatch.setattr("twoclocks.training.recording.MOST_BYTES", needed)
+    Recording(lambda: (x @ x) @ x)
+    monkeypatch.setattr("twoclocks.training.recording.MOST_BYTES", needed - 1)
+    with pytest.raises(NotRecordableError, match="MB"):
+        Recording(lambda: (x @ x) @ x)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 9)), min_size=1, max_size=40))

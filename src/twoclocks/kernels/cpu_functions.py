@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
 
-from twoclocks.kernels.processor import ZEN_5, amd_family
+from twoclocks.core.processor import ZEN_5, amd_family
 
 gelu_backward = torch.ops.aten.gelu_backward.default
 layer_norm_backward = torch.ops.aten.native_layer_norm_backward.default

@@ -1,4 +1,4 @@
-"""A transformer's operations for the CPU in float32: products by oneDNN, and fewer passes over memory between them."""
+"""A transformer's operations for the CPU in float32: larger ones, with fewer passes over memory between them."""
 
 from __future__ import annotations
 

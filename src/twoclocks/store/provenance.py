@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.core.errors import UserError
+from twoclocks.core.processor import processor_name
 
 
 @cache
@@ -54,8 +55,8 @@ def commit() -> str | None:
 
 
 def machine(device: str) -> dict[str, Any]:
-    """Device, its name, threads and operating system."""
+    """Device, name of the GPU or processor, threads and operating system."""
     import torch
 
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else processor_name()
     return {"device": device, "name": name, "threads": torch.get_num_threads(), "system": platform.system()}

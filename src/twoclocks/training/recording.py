@@ -6,26 +6,27 @@ none of these: every operation has its inputs and its place for the result, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from twoclocks.training.memory_plan import needed, plan_memory
+
 Result = TypeVar("Result")
 Call = Callable[[], object]
-ALIGNMENT = 64  # bytes: of torch's own memory too
+MOST_BYTES = 256 * 1024**2  # of results at a time; steps that need more spend their time in large operations
 aten = torch.ops.aten
 
 UNFILLED = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
 COPIES = {aten.clone.default, aten._to_copy.default}
-OF_NUMBERS: dict[
-    Any, Any
-] = {  # to the operations of tensors, which read a number as well and can write to a given place
+OF_NUMBERS: dict[Any, Any] = {  # to operations of tensors, which read a number too and can write to a given place
     aten.mul.Scalar: aten.mul.out,
     aten.div.Scalar: aten.div.out,
     aten.add.Scalar: aten.add.out,
@@ -49,71 +50,112 @@ class NotRecordableError(Exception):
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Where a tensor lies in memory that the computation itself asked for."""
+
+    block: int
+    offset: int  # in entries
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
 class Operation:
-    """One call of an operation of torch, below autograd."""
+    """One call of an operation of torch, below autograd; computed tensors are pieces, others stand for themselves."""
 
     function: Any  # an overload, such as aten.mm.default
     given: tuple[Any, ...]
     named: dict[str, Any]
     result: Any
+    is_view: bool  # it computes nothing: its result lies in the memory of its inputs
 
     @property
-    def inputs(self) -> list[Tensor]:
-        return tensors((self.given, self.named))
-
-    @property
-    def outputs(self) -> list[Tensor]:
-        return tensors(self.result)
-
-    @property
-    def changed(self) -> list[Tensor]:
-        """What it writes to, apart from new memory: where it works in place, or is told where its result belongs."""
-        arguments = self.function._schema.arguments
-        written = {one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write}
-        by_place = zip(arguments, self.given, strict=False)
-        by_name = [value for name, value in self.named.items() if name in written]
-        return tensors([*by_name, *(value for one, value in by_place if one.name in written)])
-
-    @property
-    def is_view(self) -> bool:
-        """Whether it computes nothing: its results lie in the memory of its inputs."""
-        outputs, inputs = self.outputs, {place(one) for one in self.inputs}
-        inside = [place(one) in inputs for one in outputs]
-        if self.function._schema.is_mutable or not any(inside):
-            return False
-        if not all(inside):
-            raise NotRecordableError(f"{self.function} returns new values and its input")
-        return True
+    def blocks(self) -> set[int]:
+        """The memory that it reads or writes."""
+        leaves = tree_leaves((self.given, self.named, self.result))
+        return {leaf.block for leaf in leaves if isinstance(leaf, Piece)}
 
 
 class Recorder(TorchDispatchMode):
-    """Writes down the operations that are computed while it is entered, those of backward passes too."""
+    """Writes down the operations that are computed while it is entered, those of backward passes too.
+
+    It keeps no computed tensor alive, so the computation takes no more memory than without it.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
+        self.sizes: list[int] = []  # bytes of each block
+        self.numbers: dict[int, int] = {}  # of blocks, by the address of torch's object
+        self.addresses: list[StorageWeakRef] = []  # no address is given away again while it is known here
 
     def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-        operation = Operation(function, given, named or {}, function(*given, **(named or {})))
-        check_repeatable(operation)
-        for tensor in [*operation.inputs, *operation.outputs]:
-            if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
-                raise NotRecordableError(f"{function} uses a tensor that is not a plain one of the CPU")
-        self.operations.append(operation)
-        return operation.result
+        named = named or {}
+        noted_given, noted_named = tree_map(self.piece, (given, named))
+        result = function(*given, **named)
+        inputs, outputs = tensors((given, named)), tensors(result)
+        check_repeatable(function, given, named, [*inputs, *outputs])
+        before = {address(tensor) for tensor in inputs}
+        inside = [address(tensor) in before for tensor in outputs]
+        changes = function._schema.is_mutable
+        if changes:
+            self.check_changed(function, given, named)
+        elif any(inside) and not all(inside):
+            raise NotRecordableError(f"{function} returns new values and its input")
+        for tensor in outputs:
+            if address(tensor) not in before | self.numbers.keys():
+                self.add(tensor)
+        is_view = any(inside) and not changes
+        self.operations.append(Operation(function, noted_given, noted_named, tree_map(self.piece, result), is_view))
+        return result
+
+    def add(self, tensor: Tensor) -> None:
+        """Note the memory of a tensor that was computed."""
+        storage = tensor.untyped_storage()
+        self.numbers[address(tensor)] = len(self.sizes)
+        self.sizes.append(storage.nbytes())
+        self.addresses.append(StorageWeakRef(storage))
+
+    def piece(self, leaf: Any) -> Any:
+        """A computed tensor as a piece of its block; what was there before, and what is no tensor, as it is."""
+        if not isinstance(leaf, Tensor) or (number := self.numbers.get(address(leaf))) is None:
+            return leaf
+        size, stride = tuple(map(int, leaf.size())), tuple(map(int, leaf.stride()))
+        return Piece(number, int(leaf.storage_offset()), size, stride, leaf.dtype)
+
+    def check_changed(self, function: Any, given: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """Refuse what writes to a tensor that was there before: the first recording would have changed it once more."""
+        arguments = function._schema.arguments
+        written = {one.name for one in arguments if one.alias_info is not None and one.alias_info.is_write}
+        by_place = [value for one, value in zip(arguments, given, strict=False) if one.name in written]
+        by_name = [value for name, value in named.items() if name in written]
+        if any(address(tensor) not in self.numbers for tensor in tensors([by_place, by_name])):
+            raise NotRecordableError(f"{function} changes a tensor that was there before")
 
 
-def check_repeatable(one: Operation) -> None:
+def tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def address(tensor: Tensor) -> int:
+    """What identifies the memory of a tensor, which views share, as long as it exists."""
+    number: int = tensor.untyped_storage()._cdata
+    return number
+
+
+def check_repeatable(function: Any, given: Sequence[Any], named: Mapping[str, Any], used: Sequence[Tensor]) -> None:
     """Refuse operations whose result Python may read, or whose shape depends on numbers, and random ones."""
     # Of a place for each row there is one result per row; only a mask chooses more or fewer.
-    by_places = one.function is aten.index.Tensor and all(
-        chosen.dtype == torch.int64 for chosen in tensors(one.given[1])
-    )
-    for tag in (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape):
-        if tag in one.function.tags and not by_places:
-            raise NotRecordableError(f"{one.function} is of the kind {tag.name}")
-    if one.named.get("generator") is not None:
-        raise NotRecordableError(f"{one.function} draws random numbers")
+    by_places = function is aten.index.Tensor and all(chosen.dtype == torch.int64 for chosen in tensors(given[1]))
+    for tag in (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view):
+        if tag in function.tags and not by_places:
+            raise NotRecordableError(f"{function} is of the kind {tag.name}")
+    if named.get("generator") is not None:
+        raise NotRecordableError(f"{function} draws random numbers")
+    for tensor in used:
+        if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
+            raise NotRecordableError(f"{function} uses a tensor that is not a plain one of the CPU")
 
 
 class Recording(Generic[Result]):
@@ -126,14 +168,18 @@ class Recording(Generic[Result]):
     def __init__(self, work: Callable[[], Result]) -> None:
         stream = torch.random.get_rng_state()
         with Recorder() as recorder:
-            result = work()
+            result = tree_map(recorder.piece, work())
         if not torch.equal(stream, torch.random.get_rng_state()):
             raise NotRecordableError("random numbers are drawn")
-        operations = recorder.operations
-        computed = [one for one in operations if not one.is_view]
-        self.memory, relocate = plan_memory(operations, tensors(result))
-        self.calls = [call for one in computed if (call := repeated(one, relocate)) is not None]
-        self.result: Result = tree_map(relocate, result)
+        kept = {leaf.block for leaf in tree_leaves(result) if isinstance(leaf, Piece)}
+        offsets = plan_memory([one.blocks for one in recorder.operations], recorder.sizes, kept)
+        if (most := needed(offsets, recorder.sizes)) > MOST_BYTES:
+            raise NotRecordableError(f"its results take {most / 1e6:,.0f} MB, of {MOST_BYTES / 1e6:,.0f} that pay")
+        self.memory = torch.empty(most, dtype=torch.uint8)
+        locate = partial(located, self.memory, offsets)
+        computed = [one for one in recorder.operations if not one.is_view]
+        self.calls = [call for one in computed if (call := repeated(one, locate)) is not None]
+        self.result: Result = tree_map(locate, result)
 
     @torch.no_grad()
     def __call__(self) -> Result:
@@ -142,73 +188,19 @@ class Recording(Generic[Result]):
         return self.result
 
 
-def tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+def located(memory: Tensor, offsets: Mapping[int, int], leaf: Any) -> Any:
+    """A piece as a tensor at its place in the planned memory; anything else as it is."""
+    if not isinstance(leaf, Piece):
+        return leaf
+    start = offsets[leaf.block] // leaf.dtype.itemsize + leaf.offset
+    return torch.empty(0, dtype=leaf.dtype).set_(memory.untyped_storage(), start, leaf.size, leaf.stride)
 
 
-def place(tensor: Tensor) -> int:
-    """What identifies the memory of a tensor, which views share."""
-    number: int = tensor.untyped_storage()._cdata
-    return number
-
-
-def plan_memory(operations: Sequence[Operation], kept: Sequence[Tensor]) -> tuple[Tensor, Callable[[Any], Any]]:
-    """One block of memory (bytes,) for all that is computed, and a function that maps each tensor to its place there.
-
-    Memory whose last reader has run is used again, so that as much as possible stays in the caches. ``kept`` are read
-    after the last operation. Tensors that were there before, such as weights, are mapped to themselves.
-    """
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    known: set[int] = set()
-    for number, one in enumerate(operations):
-        known |= {place(tensor) for tensor in one.inputs} - first.keys()
-        if one.function._schema.is_mutable and any(place(tensor) in known for tensor in one.changed):
-            raise NotRecordableError(f"{one.function} changes a tensor that was there before")
-        for tensor in one.outputs:
-            if place(tensor) not in known | first.keys():
-                size = tensor.untyped_storage().nbytes()
-                first[place(tensor)], sizes[place(tensor)] = number, -(-size // ALIGNMENT) * ALIGNMENT
-        last |= {place(tensor): number for tensor in [*one.inputs, *one.outputs] if place(tensor) in first}
-    last |= {place(tensor): len(operations) for tensor in kept if place(tensor) in first}
-    offsets = pack(first, last, sizes)
-    block = torch.empty(max((offsets[key] + sizes[key] for key in offsets), default=0), dtype=torch.uint8)
-    memory = block.untyped_storage()
-
-    def relocate(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor) or place(leaf) not in offsets:
-            return leaf
-        start = offsets[place(leaf)] // leaf.element_size() + leaf.storage_offset()
-        return torch.empty(0, dtype=leaf.dtype).set_(memory, start, leaf.size(), leaf.stride())
-
-    return block, relocate
-
-
-def pack(first: dict[int, int], last: dict[int, int], sizes: dict[int, int]) -> dict[int, int]:
-    """Offsets in bytes such that nothing that lives at the same time overlaps: each takes the smallest gap that fits.
-
-    >>> pack({1: 0, 2: 1, 3: 2}, {1: 1, 2: 2, 3: 3}, {1: 64, 2: 64, 3: 64})
-    {1: 0, 2: 64, 3: 0}
-    """
-    offsets: dict[int, int] = {}
-    living: list[int] = []
-    for key in sorted(first, key=lambda key: first[key]):
-        living = [other for other in living if last[other] >= first[key]]
-        gaps, end = [], 0
-        for other in sorted(living, key=lambda other: offsets[other]):
-            gaps.append((offsets[other] - end, end))
-            end = max(end, offsets[other] + sizes[other])
-        offsets[key] = min([gap for gap in gaps if gap[0] >= sizes[key]], default=(0, end))[1]
-        living.append(key)
-    return offsets
-
-
-def repeated(one: Operation, relocate: Callable[[Any], Any]) -> Call | None:
+def repeated(one: Operation, locate: Callable[[Any], Any]) -> Call | None:
     """The operation as a call that reads and writes its places; None: there is nothing to compute."""
     function, writing = one.function, OF_NUMBERS.get(one.function)
-    given, named = tree_map(relocate, one.given), tree_map(relocate, one.named)
-    outputs = [relocate(tensor) for tensor in one.outputs]
+    given, named = tree_map(locate, one.given), tree_map(locate, one.named)
+    outputs = tensors(tree_map(locate, one.result))
     if function.overloadpacket in UNFILLED:
         return None
     if function._schema.is_mutable:
