@@ -238,7 +238,7 @@ def test_the_rule_of_the_contributing_page_passes_its_contract_and_trains(tmp_pa
 
 
 def commands_of(page: Path) -> list[list[str]]:
-    lines = "".join(code_blocks(page, "sh")).strip().split("\n")
+    lines = "".join(code_blocks(page, "sh")).replace("\\\n", " ").strip().split("\n")
     split = [shlex.split(line.partition(" > ")[0], comments=True) for line in lines]  # without a redirection to a file
     return [words for words in split if words]
 
