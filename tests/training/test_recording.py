@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from typing import Any
 
+import numpy
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +16,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 
 from twoclocks.training.memory_plan import pack
-from twoclocks.training.recording import NotRecordableError, Recording, writing_form
+from twoclocks.training.recording import Recording, writing_form
+from twoclocks.training.repeatable import NotRecordableError
 
 aten = torch.ops.aten
 Work = Callable[[Tensor, Tensor], Tensor]
@@ -73,6 +77,15 @@ def with_constants(x: Tensor, w: Tensor) -> Tensor:
     return (x * scale) @ w + torch.full((4,), 0.5) + torch.arange(4)
 
 
+def checked_inverse(x: Tensor, w: Tensor) -> Tensor:
+    """It has an operation without a result, which only looks for errors."""
+    return torch.linalg.inv(w + 5 * torch.eye(4)) @ x.t()
+
+
+def numbers_with_a_factor(x: Tensor, w: Tensor) -> Tensor:
+    return torch.add(x, 2, alpha=3) - torch.sub(x @ w, 1, alpha=0.5)
+
+
 def losses(x: Tensor, w: Tensor) -> Tensor:
     chosen = x.argmax(dim=1)
     return functional.cross_entropy(x @ w, chosen) + functional.mse_loss(functional.layer_norm(x, (4,)), x)
@@ -87,7 +100,7 @@ def network_and_gradient(x: Tensor, w: Tensor) -> Tensor:
 
 WORKS: list[Work] = [
     in_place, views, written_to_parts, gathered, scattered, masked, numbers, other_types, with_random_access,
-    attention, with_constants, losses, network_and_gradient,
+    attention, with_constants, checked_inverse, numbers_with_a_factor, losses, network_and_gradient,
 ]  # fmt: skip
 
 
@@ -142,17 +155,98 @@ def sparse(x: Tensor, w: Tensor) -> Tensor:
     return x.to_sparse() @ w
 
 
+def drawn_from_a_copy_of_the_stream(x: Tensor, w: Tensor) -> Tensor:
+    with torch.random.fork_rng():
+        return x + torch.randn(x.shape)
+
+
+def drawn_by_python(x: Tensor, w: Tensor) -> Tensor:
+    return x * random.random()
+
+
+def drawn_by_numpy(x: Tensor, w: Tensor) -> Tensor:
+    return x * float(numpy.random.rand())
+
+
+def read_as_a_list(x: Tensor, w: Tensor) -> Tensor:
+    return x @ w if x.tolist()[0][0] > 0 else x
+
+
+def read_as_an_array(x: Tensor, w: Tensor) -> Tensor:
+    return x @ w if x.numpy().mean() > 0 else x
+
+
+def read_by_numpy(x: Tensor, w: Tensor) -> Tensor:
+    return x @ w if numpy.asarray(x).mean() > 0 else x
+
+
+def of_running_means(x: Tensor, w: Tensor) -> Tensor:
+    return functional.batch_norm(x, w[0], w[1].abs(), training=True)
+
+
+def to_a_place_that_grows(x: Tensor, w: Tensor) -> Tensor:
+    return torch.mm(x, w, out=torch.empty(0))
+
+
+def conjugated(x: Tensor, w: Tensor) -> Tensor:
+    return torch.fft.fft(x).conj().abs()
+
+
+def changing_and_returning(x: Tensor, w: Tensor) -> Tensor:
+    """One operation that changes one tensor and makes another."""
+    return torch._native_batch_norm_legit(x, None, None, w[0].clone(), w[1].abs(), True, 0.1, 1e-5)[0]
+
+
+def new_and_old() -> Any:
+    """An operation whose results are new values and a view of its input, which torch does not have itself."""
+    library = torch.library.Library("twoclocks_tests", "FRAGMENT")
+    library.define("new_and_old(Tensor(a) x) -> (Tensor, Tensor(a))")
+    library.impl("new_and_old", lambda x: (x + 1, x.view(-1)), "CPU")
+    return library
+
+
+LIBRARY = new_and_old()
+
+
+def returning_new_and_old(x: Tensor, w: Tensor) -> Tensor:
+    new, old = torch.ops.twoclocks_tests.new_and_old(x)
+    return new.view(-1) + old
+
+
 REFUSED: list[Work] = [
     drawn, drawn_from_a_generator, read_by_python, branching, of_changing_shape, changing_its_input,
-    changing_a_part_of_its_input, turned_in_place, sparse,
+    changing_a_part_of_its_input, turned_in_place, sparse, drawn_from_a_copy_of_the_stream, drawn_by_python,
+    drawn_by_numpy, read_as_a_list, read_as_an_array, read_by_numpy, of_running_means, to_a_place_that_grows,
+    conjugated, changing_and_returning, returning_new_and_old,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("work", REFUSED, ids=lambda work: work.__name__)
 def test_what_a_list_of_operations_cannot_repeat_is_refused(work: Work) -> None:
+    """And leaves all tensors and all streams of random numbers as they were."""
     x, w = torch.randn(6, 4), torch.randn(4, 4)
+    before = x.clone(), w.clone()
+    torch.manual_seed(3)
+    random.seed(3)
+    numpy.random.seed(3)
     with pytest.raises(NotRecordableError):
         Recording(lambda: work(x, w))
+    assert torch.equal(x, before[0]) and torch.equal(w, before[1])
+    after = float(torch.rand(())), random.random(), numpy.random.rand()
+    torch.manual_seed(3)
+    random.seed(3)
+    numpy.random.seed(3)
+    assert after == (float(torch.rand(())), random.random(), numpy.random.rand())
+
+
+def test_recordings_are_of_the_cpu_whatever_the_default_is() -> None:
+    x = torch.randn(6, 4)
+    torch.set_default_device("meta")
+    try:
+        recording = Recording(lambda: x @ x.t())
+    finally:
+        torch.set_default_device(None)
+    assert torch.equal(recording(), x @ x.t())
 
 
 def test_views_are_not_computed_again_and_memory_is_used_again() -> None:

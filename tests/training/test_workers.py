@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ from twoclocks.training.workers import Workers, obstacle, share, shared_memory
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=f"processes are not copied here: {obstacle()}")
 RULE = Parity(length=12, group=3)
 DATA = SignImage().encode(RULE, data.training_set(RULE, 16))
-TINY = {"model.width": 16, "model.depth": 1, "model.heads": 2, "training.batch": 7, "data.n": 16}
+TINY = {"model.width": 16, "model.depth": 1, "model.heads": 2, "data.n": 16}
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "dit": ("demo", {}),
     "gpt": ("demo-gpt", {}),
@@ -55,10 +55,11 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def experiment(name: str, threads: int) -> Experiment:
+def experiment(name: str, threads: int, batch: int = 7) -> Experiment:
     preset, change = CHANGES[name]
-    small = {"training.batch": 7} if name == "grammar" else TINY
-    return Experiment(load_settings(preset, {**small, **change, "training.threads": threads}))
+    small = {} if name == "grammar" else TINY
+    more = {"training.threads": threads, "training.batch": batch}
+    return Experiment(load_settings(preset, {**small, **change, **more}))
 
 
 def weights(one: Experiment) -> Tensor:
@@ -172,6 +173,46 @@ def test_processes_draw_different_numbers_from_torchs_own_stream() -> None:
     workers.close()
 
 
+class Precise(models.Network):
+    """Its loss is in float64, as the sum of losses is; part of it does not depend on the weights."""
+
+    recordable: ClassVar[bool] = True
+    divisible: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+
+    def forward(self, x: Tensor, label: Tensor) -> Tensor:
+        return x.double() * self.weight
+
+
+def test_losses_of_parts_that_are_computed_here_are_added_to_the_own_one() -> None:
+    """Recordings write the loss of every part to the same place."""
+    sums = []
+    for capture in (True, False):
+        network, settings, state = Precise(), TrainingSettings(steps=1, batch=6, capture=capture), LoopState()
+        optimizer = make_optimizer(network, settings)
+        step = make_step(network, optimizer, objectives.EDM(), Shown(DATA), settings, state, processes=3)
+        assert isinstance(step.update, ForkedStep)
+        for number in range(1, 9):
+            step(number)
+            if step.update.workers is not None:
+                os.kill(step.update.workers.members[0].process, signal.SIGKILL)
+        sums.append(float(state.loss_sum))
+    assert sums[0] == sums[1]
+
+
+def test_a_copy_uses_one_core() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    workers = Workers(1, [torch.zeros(1)], lambda step, part: (float(torch.get_num_threads()), [None]))
+    torch.set_num_threads(before)
+    workers.begin(1)
+    assert workers.results(10) == [(1.0, [None])]
+    workers.close()
+
+
 class FailingError(Exception):
     pass
 
@@ -263,24 +304,25 @@ def test_nothing_is_open_after_the_end() -> None:
     assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def trained_with(trouble: Callable[[ForkedStep, int], None], steps: int = 5) -> Tensor:
-    """The weights after some steps, with trouble before each."""
-    one = experiment("dropout", 3)
+def trained_with(trouble: Callable[[ForkedStep, int], None], batch: int, steps: int = 9) -> tuple[Tensor, Tensor]:
+    """The weights and the sum of losses after some steps, with trouble before each."""
+    one = experiment("dropout", 3, batch)
     step = one.make_step()
     assert isinstance(step.update, ForkedStep)
     for number in range(1, steps + 1):
         trouble(step.update, number)
         step(number)
-    return weights(one)
+    return weights(one), one.loop.loss_sum
 
 
+@pytest.mark.parametrize("batch", [6, 7])
 @pytest.mark.parametrize("trouble", ["killed", "failing", "stuck"])
 def test_a_run_goes_on_without_a_process_that_failed(
-    trouble: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    trouble: str, batch: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """To the bit as if nothing had happened: its part is computed here."""
+    """To the bit as if nothing had happened: its part is computed here. Parts of 6 rows share a recording."""
     monkeypatch.setattr(forked_step, "PATIENCE", (1.0, 0.0))
-    expected, run_here = trained_with(lambda step, number: None), os.getpid()
+    expected, run_here = trained_with(lambda step, number: None, batch), os.getpid()
 
     def cause(step: ForkedStep, number: int) -> None:
         if number != 3 or step.workers is None:
@@ -295,8 +337,8 @@ def test_a_run_goes_on_without_a_process_that_failed(
             os.close(member.orders)  # its end of work
             os.dup2(os.open(os.devnull, os.O_WRONLY), member.orders)
 
-    found = trained_with(cause)
-    assert os.getpid() == run_here and torch.equal(found, expected)
+    found = trained_with(cause, batch)
+    assert os.getpid() == run_here and all(map(torch.equal, found, expected))
     assert "training.threads: a process that computed a part of each batch failed" in caplog.text
 
 

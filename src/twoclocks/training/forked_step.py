@@ -65,7 +65,7 @@ class ForkedStep(PlainStep):
 
     def __call__(self) -> None:
         start = time.perf_counter()
-        loss = self.part(0).double()
+        loss = self.part(0).to(torch.float64, copy=True)  # a recording writes there again
         took = time.perf_counter() - start
         for place, result in enumerate(self.results(PATIENCE[0] + PATIENCE[1] * took), 1):
             other, gradients = result if result is not None else self.computed_here(place)
@@ -100,9 +100,9 @@ class ForkedStep(PlainStep):
         clean = self.shown.batch(self.order.rows(), self.generator)
         drawn = self.objective.draw(clean, self.generator)
         mine, *given = (tensor.tensor_split(self.processes)[place] for tensor in (clean, *drawn))
+        self.optimizer.zero_grad(set_to_none=True)
         if len(mine) and self.gradient is not None:
             return self.gradient(len(clean), mine, *given)
-        self.network.zero_grad(set_to_none=True)
         if not len(mine):
             return torch.zeros(())
         loss = self.objective.loss_given(self.network, mine, *given).sum() / len(clean)

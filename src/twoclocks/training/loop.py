@@ -169,11 +169,12 @@ def make_step(
     if processes > 1:
         # Which samples a trimmed loss counts depends on the whole batch, of which a process sees a part.
         assert not (settings.captures or settings.trim), "such a step cannot be divided"
-        forked = ForkedStep(*parts, recorded_gradient(network, loss, settings, share_of_mean), processes=processes)
+        gradient = recorded_gradient(network, optimizer, loss, settings, share_of_mean)
+        forked = ForkedStep(*parts, gradient, processes=processes)
         alone = Step(forked, begins, state.generator, settings.seed)
         return Step(forked, [*begins, partial(forked.begin, prepare=alone.begin)], state.generator, settings.seed)
     mean = partial(mean_of_batch, settings.trim)
-    step = PlainStep(*parts, recorded_gradient(network, loss, settings, mean) if captures else None)
+    step = PlainStep(*parts, recorded_gradient(network, optimizer, loss, settings, mean) if captures else None)
     update: Update = step
     if settings.captures and captures:
         for prepare in begins:  # a graph reads where this is written
@@ -183,10 +184,17 @@ def make_step(
 
 
 def recorded_gradient(
-    network: Network, loss: TrainingLoss, settings: TrainingSettings, reduce: Callable[[int, Tensor], Tensor]
+    network: Network,
+    optimizer: torch.optim.Optimizer,
+    loss: TrainingLoss,
+    settings: TrainingSettings,
+    reduce: Callable[[int, Tensor], Tensor],
 ) -> RecordedGradient | None:
     """On the CPU, the gradient as a list of operations, where the settings and all that computes it allow for it."""
     if not settings.capture or settings.on_gpu or not recordable(network, loss):
+        return None
+    others = {one for group in optimizer.param_groups for one in group["params"]} - set(network.parameters())
+    if others:  # a recording would leave them without a gradient
         return None
 
     def reduced(size: int, rows: Tensor, *drawn: Tensor) -> Tensor:

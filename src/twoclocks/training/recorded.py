@@ -11,12 +11,16 @@ from torch import Tensor, nn
 
 from twoclocks.models.base import Network
 from twoclocks.training.masked_loss import MaskedLoss
+from twoclocks.training.network_state import NetworkState, is_watched
 from twoclocks.training.noise_curriculum import NoiseCurriculum
-from twoclocks.training.recording import NotRecordableError, Recording
-from twoclocks.training.step import TrainingLoss, trained
+from twoclocks.training.recording import Recording
+from twoclocks.training.repeatable import NotRecordableError
+from twoclocks.training.step import TrainingLoss, finish_gradients, trained
 
 Found = tuple[Tensor, list[Tensor | None]]  # a loss, and the gradient of each parameter
 CHECKS = 3  # repetitions of a recording that are compared with the computation itself
+MOST_KINDS = 8  # of inputs, such as sizes of batches, that have a recording: each takes memory
+INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 log = logging.getLogger("twoclocks")
 
@@ -29,48 +33,60 @@ def recordable(network: Network, objective: TrainingLoss) -> bool:
 
 
 class RecordedGradient:
-    """A loss of some rows under what was drawn for them; its gradient is left in the network.
+    """A loss of some rows under what was drawn for them; its gradient is left in the network until the next call.
 
-    The operations are recorded for the first rows of a shape, and repeated for later ones, with the same result to the
-    last bit. The first repetitions are compared with the computation itself; if they differ, it is used from then on.
+    Rows of a new shape are computed by autograd. The second time their operations are recorded, and repeated from
+    then on, with the same result to the last bit. The first repetitions are compared with the computation itself; if
+    they differ, it is used from then on.
     """
 
     def __init__(self, network: Network, loss: Callable[..., Tensor]) -> None:
         """``loss(size, rows, *drawn)`` is the part of these rows in the loss of a batch of ``size`` samples."""
         self.network, self.loss = network, loss
-        self.recordings: dict[Hashable, CheckedRecording] = {}  # by the size and the shapes of the inputs
-        self.state: Hashable = None  # of the network when they were made
+        self.recordings: dict[Hashable, CheckedRecording | None] = {}  # by kind of inputs; None: seen once
+        self.state: NetworkState | None = None  # when they were made
         self.objection = ""  # why nothing is recorded any more
         self.parameters: list[nn.Parameter] = []  # that are trained, as of this call
 
     def __call__(self, size: int, rows: Tensor, *drawn: Tensor) -> Tensor:
         self.parameters = trained(self.network)
-        loss, gradients = (self.compute if self.objection else self.repeat)(size, rows, *drawn)
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        return loss
+        found = None if self.objection or is_watched(self.network) else self.repeated(size, rows, *drawn)
+        if found is None:
+            return self.compute(size, rows, *drawn)[0]
+        for parameter, gradient in zip(self.parameters, found[1], strict=True):
+            # Another tensor in the same memory, so that nobody can turn the recording's own to other memory.
+            parameter.grad = None if gradient is None else gradient.detach()
+        return found[0]
 
-    def repeat(self, size: int, *inputs: Tensor) -> Found:
-        """As ``compute``, from a recording."""
-        if (state := state_of(self.network, self.parameters)) is None:
-            return self.compute(size, *inputs)
-        if state != self.state:
-            self.recordings, self.state = {}, state
+    def repeated(self, size: int, *inputs: Tensor) -> Found | None:
+        """As ``compute``, from a recording; None: there is none."""
+        if self.state is None or not self.state.is_of(self.network):
+            self.recordings, self.state = {}, NetworkState(self.network)
         kind = size, tuple((one.shape, one.stride(), one.dtype) for one in inputs)
         try:
             if kind not in self.recordings:
-                self.recordings[kind] = CheckedRecording(partial(self.compute, size), inputs)
-            return self.recordings[kind](*inputs)
-        except NotRecordableError as error:
-            self.objection = str(error)
-            log.debug(f"training.capture: a step of {type(self.network).__name__} is not recorded ({error})")
-            return self.compute(size, *inputs)
+                if len(self.recordings) < MOST_KINDS:
+                    self.recordings[kind] = None
+                return None
+            recording = self.recordings[kind] or CheckedRecording(partial(self.compute, size), inputs)
+            self.recordings[kind] = recording
+            return recording(*inputs)
+        except Exception as error:  # of the computation itself: it is raised again when it is computed
+            self.refuse(f"{type(error).__name__}: {error}")
+            return None
+
+    def refuse(self, reason: str) -> None:
+        """Record nothing any more."""
+        self.objection, self.recordings = reason, {}
+        log.debug(f"training.capture: a step of {type(self.network).__name__} is not recorded ({reason})")
 
     def compute(self, size: int, rows: Tensor, *drawn: Tensor) -> Found:
-        """By autograd; gradients lie in memory as their parameters do, which optimizers expect."""
+        """By autograd; the gradient is left in the network too."""
+        self.network.zero_grad(set_to_none=True)
         loss = self.loss(size, rows, *drawn)
-        found = torch.autograd.grad(loss, self.parameters, allow_unused=True)
-        return loss.detach(), [like(gradient, one) for gradient, one in zip(found, self.parameters, strict=True)]
+        loss.backward()
+        finish_gradients(self.network)
+        return loss.detach(), [parameter.grad for parameter in self.parameters]
 
 
 class CheckedRecording:
@@ -98,31 +114,11 @@ class CheckedRecording:
 
 
 def same(one: Tensor | None, other: Tensor | None) -> bool:
-    """Equal numbers, and NaN at the same places; or nothing twice."""
+    """Equal bits, or NaN, in all entries; or nothing twice."""
     if one is None or other is None:
         return one is other
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
-
-
-def like(gradient: Tensor | None, parameter: Tensor) -> Tensor | None:
-    """The gradient with the strides of its parameter."""
-    if gradient is None or gradient.stride() == parameter.stride():
-        return gradient
-    return torch.empty_like(parameter).copy_(gradient)
-
-
-def state_of(network: Network, parameters: Sequence[nn.Parameter]) -> Hashable | None:
-    """What a recording depends on besides its inputs: layers, modes, and where weights and buffers lie.
-
-    None: somebody wants to be called in every pass, by hooks, which a recording would not do.
-    """
-    if torch.is_anomaly_enabled() or any(one._backward_hooks for one in parameters):
-        return None
-    state: list[Hashable] = [id(network.fused), torch.get_num_threads(), torch.is_autocast_enabled("cpu")]
-    for one in network.modules():
-        if one._forward_hooks or one._forward_pre_hooks or one._backward_hooks or one._backward_pre_hooks:
-            return None
-        state += [id(one), one.training]
-        state += [buffer.data_ptr() for buffer in one._buffers.values() if buffer is not None]
-        state += [None if weight is None else weight.data_ptr() for weight in one._parameters.values()]
-    return (*state, *map(id, parameters))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    bits = INTEGERS[one.dtype.itemsize]
+    equal = one.contiguous().view(bits) == other.contiguous().view(bits)
+    return bool((equal | (one.isnan() & other.isnan())).all())

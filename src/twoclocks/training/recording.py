@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from twoclocks.training.memory_plan import needed, plan_memory
+from twoclocks.training.repeatable import NotRecordableError, Unread, check_plain, check_repeatable, tensors, undrawn
 
 Result = TypeVar("Result")
 Call = Callable[[], object]
@@ -43,10 +44,6 @@ PYTHON: dict[Any, Callable[..., Any]] = {  # the same operations, started in hal
     aten.addcmul.out: torch.addcmul,
     aten.sum.IntList_out: torch.sum,
 }
-
-
-class NotRecordableError(Exception):
-    """Repeating the operations would not repeat the computation; the message says which one it is."""
 
 
 @dataclass(frozen=True)
@@ -92,30 +89,34 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
         named = named or {}
-        noted_given, noted_named = tree_map(self.piece, (given, named))
-        result = function(*given, **named)
-        inputs, outputs = tensors((given, named)), tensors(result)
-        check_repeatable(function, given, named, [*inputs, *outputs])
-        before = {address(tensor) for tensor in inputs}
-        inside = [address(tensor) in before for tensor in outputs]
-        changes = function._schema.is_mutable
+        inputs, changes = tensors((given, named)), function._schema.is_mutable
+        check_repeatable(function, given, named)
+        check_plain(function, inputs)
         if changes:
             self.check_changed(function, given, named)
-        elif any(inside) and not all(inside):
+        noted_given, noted_named = tree_map(self.piece, (given, named))
+        before = {address(tensor) for tensor in inputs}
+        result = function(*given, **named)
+        outputs = tensors(result)
+        check_plain(function, outputs)
+        inside = [address(tensor) in before for tensor in outputs]
+        if not all(inside) and (changes or any(inside)):
             raise NotRecordableError(f"{function} returns new values and its input")
         for tensor in outputs:
-            if address(tensor) not in before | self.numbers.keys():
-                self.add(tensor)
+            self.note(tensor, is_new=address(tensor) not in before, function=function)
         is_view = any(inside) and not changes
         self.operations.append(Operation(function, noted_given, noted_named, tree_map(self.piece, result), is_view))
         return result
 
-    def add(self, tensor: Tensor) -> None:
-        """Note the memory of a tensor that was computed."""
-        storage = tensor.untyped_storage()
-        self.numbers[address(tensor)] = len(self.sizes)
-        self.sizes.append(storage.nbytes())
-        self.addresses.append(StorageWeakRef(storage))
+    def note(self, tensor: Tensor, is_new: bool, function: Any) -> None:
+        """Note the memory of a result, if it was computed."""
+        storage, number = tensor.untyped_storage(), self.numbers.get(address(tensor))
+        if number is not None and storage.nbytes() != self.sizes[number]:
+            raise NotRecordableError(f"{function} changes the size of a tensor")
+        if number is None and is_new:
+            self.numbers[address(tensor)] = len(self.sizes)
+            self.sizes.append(storage.nbytes())
+            self.addresses.append(StorageWeakRef(storage))
 
     def piece(self, leaf: Any) -> Any:
         """A computed tensor as a piece of its block; what was there before, and what is no tensor, as it is."""
@@ -134,28 +135,10 @@ class Recorder(TorchDispatchMode):
             raise NotRecordableError(f"{function} changes a tensor that was there before")
 
 
-def tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
-
-
 def address(tensor: Tensor) -> int:
     """What identifies the memory of a tensor, which views share, as long as it exists."""
     number: int = tensor.untyped_storage()._cdata
     return number
-
-
-def check_repeatable(function: Any, given: Sequence[Any], named: Mapping[str, Any], used: Sequence[Tensor]) -> None:
-    """Refuse operations whose result Python may read, or whose shape depends on numbers, and random ones."""
-    # Of a place for each row there is one result per row; only a mask chooses more or fewer.
-    by_places = function is aten.index.Tensor and all(chosen.dtype == torch.int64 for chosen in tensors(given[1]))
-    for tag in (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape, torch.Tag.inplace_view):
-        if tag in function.tags and not by_places:
-            raise NotRecordableError(f"{function} is of the kind {tag.name}")
-    if named.get("generator") is not None:
-        raise NotRecordableError(f"{function} draws random numbers")
-    for tensor in used:
-        if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
-            raise NotRecordableError(f"{function} uses a tensor that is not a plain one of the CPU")
 
 
 class Recording(Generic[Result]):
@@ -166,16 +149,13 @@ class Recording(Generic[Result]):
     """
 
     def __init__(self, work: Callable[[], Result]) -> None:
-        stream = torch.random.get_rng_state()
-        with Recorder() as recorder:
+        with undrawn(), Unread(), Recorder() as recorder:
             result = tree_map(recorder.piece, work())
-        if not torch.equal(stream, torch.random.get_rng_state()):
-            raise NotRecordableError("random numbers are drawn")
         kept = {leaf.block for leaf in tree_leaves(result) if isinstance(leaf, Piece)}
         offsets = plan_memory([one.blocks for one in recorder.operations], recorder.sizes, kept)
         if (most := needed(offsets, recorder.sizes)) > MOST_BYTES:
             raise NotRecordableError(f"its results take {most / 1e6:,.0f} MB, of {MOST_BYTES / 1e6:,.0f} that pay")
-        self.memory = torch.empty(most, dtype=torch.uint8)
+        self.memory = torch.empty(most, dtype=torch.uint8, device="cpu")
         locate = partial(located, self.memory, offsets)
         computed = [one for one in recorder.operations if not one.is_view]
         self.calls = [call for one in computed if (call := repeated(one, locate)) is not None]
@@ -193,7 +173,7 @@ def located(memory: Tensor, offsets: Mapping[int, int], leaf: Any) -> Any:
     if not isinstance(leaf, Piece):
         return leaf
     start = offsets[leaf.block] // leaf.dtype.itemsize + leaf.offset
-    return torch.empty(0, dtype=leaf.dtype).set_(memory.untyped_storage(), start, leaf.size, leaf.stride)
+    return torch.empty(0, dtype=leaf.dtype, device="cpu").set_(memory.untyped_storage(), start, leaf.size, leaf.stride)
 
 
 def repeated(one: Operation, locate: Callable[[Any], Any]) -> Call | None:
@@ -237,6 +217,8 @@ def writing_form(function: Any) -> tuple[Any, list[str]] | None:
     Where torch only wraps an operation so that its results are copied, there is none: copies are made here.
     """
     packet, wanted = function.overloadpacket, argument_types(function)
+    if not function._schema.returns:
+        return None
     for name in packet.overloads():
         other = getattr(packet, name)
         outputs = [argument.name for argument in other._schema.arguments if argument.is_out]

@@ -67,10 +67,10 @@ class PlainStep:
 
     def backward(self, clean: Tensor) -> Tensor:
         """The loss of a batch; its gradient is left in the network."""
+        self.optimizer.zero_grad(set_to_none=True)  # of what is not trained any more, too
         if self.gradient is not None:
             return self.gradient(len(clean), clean, *self.objective.draw(clean, self.generator))
         loss = trimmed_mean(self.objective.loss(self.network, clean, self.generator), self.trim)
-        self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         finish_gradients(self.network)
         return loss.detach()
