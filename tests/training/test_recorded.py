@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from twoclocks import models, objectives
 from twoclocks.kernels import cpu_functions
@@ -198,6 +199,11 @@ def replace_layer_twice(network: Simple) -> None:
     network.shape = nn.Sigmoid()
 
 
+def share_layer(network: Simple) -> None:
+    """All layers are those that there were."""
+    network.last = network.spare
+
+
 def replace_class(network: Simple) -> None:
     network.shape.__class__ = nn.Sigmoid
 
@@ -255,20 +261,22 @@ class Simple(models.Network):
     def __init__(self) -> None:
         super().__init__()
         self.layer, self.unused, self.shape = nn.Linear(3, 3), nn.Linear(2, 2), nn.Tanh()
+        self.first, self.spare = nn.Identity(), nn.Sigmoid()
+        self.last: nn.Module = self.first
         self.register_buffer("factor", torch.tensor(2.0))
         self.register_buffer("mixed", torch.randn(3, 3))
         self.rate, self.plain = 0.5, torch.tensor(1.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.shape(self.layer(x)) @ self.mixed * self.factor * self.rate * self.plain
+        out: Tensor = self.last(self.shape(self.layer(x))) @ self.mixed * self.factor * self.rate * self.plain
         return out + (1.0 if self.training else 0.0)
 
 
 CHANGES = [
     change_weights, move_weights, turn_weights, turn_buffer, add_hook, add_hook_of_a_weight, add_hook_after_a_weight,
     add_hook_before, add_hook_of_the_backward_pass, add_hook_before_the_backward_pass, replace_layer,
-    replace_layer_twice, replace_class, replace_forward, replace_form, freeze_bias, move_buffer, change_attribute,
-    change_tensor, evaluate,
+    replace_layer_twice, share_layer, replace_class, replace_forward, replace_form, freeze_bias, move_buffer,
+    change_attribute, change_tensor, evaluate,
 ]  # fmt: skip
 
 
@@ -308,6 +316,14 @@ class Doubling(TorchFunctionMode):
         return 2 * out if function is torch.tanh else out
 
 
+class Tripling(TorchDispatchMode):
+    """The same for what torch asks of its kernels."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        out = function(*given, **(named or {}))
+        return 3 * out if function is torch.ops.aten.tanh.default else out
+
+
 @contextmanager
 def hook_of_every_layer() -> Iterator[None]:
     handle = register_module_forward_hook(lambda layer, given, out: 3 * out if isinstance(layer, nn.Linear) else out)
@@ -322,6 +338,7 @@ SURROUNDINGS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "hook of every layer": hook_of_every_layer,
     "kept tensors": lambda: torch.autograd.graph.saved_tensors_hooks(lambda one: one, lambda one: 3 * one),
     "function mode": Doubling,
+    "dispatch mode": Tripling,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "autocast of another type": lambda: torch.autocast("cpu", torch.float16),
 }
@@ -467,16 +484,57 @@ def test_weights_of_the_optimizer_alone_are_trained_as_without_a_recording() -> 
     assert isinstance(update, PlainStep) and update.gradient is None
 
 
-def test_hooks_are_called_in_every_step() -> None:
-    network, seen = Simple(), []
+HOOKS: dict[str, Callable[[Simple, Callable[..., None]], Any]] = {
+    "before a layer": lambda network, note: network.layer.register_forward_pre_hook(note),
+    "after a layer": lambda network, note: network.layer.register_forward_hook(note),
+    "before its backward pass": lambda network, note: network.layer.register_full_backward_pre_hook(note),
+    "after its backward pass": lambda network, note: network.layer.register_full_backward_hook(note),
+    "with a gradient": lambda network, note: network.layer.weight.register_hook(note),
+    "after a gradient": lambda network, note: network.layer.weight.register_post_accumulate_grad_hook(note),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # the inputs of the layer have no gradient
+def test_hooks_are_called_in_every_step(kind: str) -> None:
+    network, seen = Simple(), list[int]()
     gradient = RecordedGradient(network, loss(network))
-    for number in range(3 * CHECKS):
-        if number == CHECKS + 2:
-            handle = network.layer.register_forward_hook(lambda *given: seen.append("forward"))
-            network.layer.weight.register_hook(lambda slope: seen.append("backward"))
+    for _ in range(CHECKS + 3):
         gradient(4, torch.randn(4, 3))
-    handle.remove()
-    assert seen == ["forward", "backward"] * (2 * CHECKS - 2)
+    HOOKS[kind](network, lambda *given: seen.append(1))
+    for number in range(1, CHECKS + 4):
+        gradient(4, torch.randn(4, 3))
+        assert len(seen) == number
+
+
+def test_anomaly_detection_finds_what_it_should() -> None:
+    network = Simple()
+    gradient = RecordedGradient(network, loss(network))
+    for _ in range(CHECKS + 3):
+        gradient(4, torch.randn(4, 3))
+    with torch.autograd.set_detect_anomaly(True), pytest.warns(), pytest.raises(RuntimeError, match="nan"):
+        gradient(4, torch.full((4, 3), float("nan")))
+
+
+def test_autocast_may_change_its_type() -> None:
+    network = Simple()
+    gradient = RecordedGradient(network, loss(network))
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype):
+            for _ in range(CHECKS + 3):
+                assert same_as_autograd(network, gradient, torch.randn(4, 3))
+
+
+def test_what_fails_while_it_is_recorded_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(work: Callable[[], object]) -> None:
+        raise RuntimeError("an operation that nobody thought of")
+
+    monkeypatch.setattr("twoclocks.training.recorded.Recording", fail)
+    network = Simple()
+    gradient = RecordedGradient(network, loss(network))
+    for _ in range(4):
+        assert same_as_autograd(network, gradient, torch.randn(4, 3))
+    assert gradient.objection == "RuntimeError: an operation that nobody thought of"
 
 
 def test_batches_of_other_sizes_and_shapes_have_recordings_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def objects_of(network: nn.Module) -> list[object]:
 
 def numbers_of(tensors: list[Tensor]) -> list[Hashable]:
     """Where the tensors lie and in which form; and the modes of torch that operations read."""
-    modes = torch.get_num_threads(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+    modes = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
     places = [(one.data_ptr(), one.shape, one.stride(), one.dtype, one.requires_grad) for one in tensors]
     return [modes, *places]
 
