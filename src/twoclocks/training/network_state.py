@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from operator import is_
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as modules
+
+HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
 
 
 class NetworkState:
@@ -18,21 +20,37 @@ class NetworkState:
     """
 
     def __init__(self, network: nn.Module) -> None:
-        self.objects = objects_of(network)
+        self.layers = list(network.modules())
+        self.objects = objects_of(self.layers)
         self.tensors = [one for one in self.objects if isinstance(one, Tensor)]
         self.numbers = numbers_of(self.tensors)
+        self.hooks = [vars(one)[name] for one in self.layers for name in HOOKS]
+        self.parameters = list(network.parameters())
 
-    def is_of(self, network: nn.Module) -> bool:
-        """Whether the network is still in this state."""
-        now = objects_of(network)
+    def has_changed(self) -> bool:
+        """Whether the network is in another state now; which layers it has is seen in those that hold them."""
+        now = objects_of(self.layers)
         same = len(now) == len(self.objects) and all(map(is_, now, self.objects))
-        return same and numbers_of(self.tensors) == self.numbers
+        return not same or numbers_of(self.tensors) != self.numbers
+
+    def is_watched(self) -> bool:
+        """Whether somebody wants to be called in every pass, which a repeated computation would not do.
+
+        ``torch.autograd.graph.register_multi_grad_hook`` leaves no trace that could be found.
+        """
+        if any(self.hooks) or modules._has_any_global_hook() or torch.is_anomaly_enabled():
+            return True
+        if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
+            return True
+        if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            return True
+        return any(one._backward_hooks or one._post_accumulate_grad_hooks for one in self.parameters)
 
 
-def objects_of(network: nn.Module) -> list[object]:
+def objects_of(layers: Sequence[nn.Module]) -> list[object]:
     """Everything that a forward pass may read, in a fixed order."""
     found: list[object] = []
-    for one in network.modules():
+    for one in layers:
         held = vars(one)
         found += (one, type(one))
         found += held.values()
@@ -42,25 +60,8 @@ def objects_of(network: nn.Module) -> list[object]:
     return found
 
 
-def numbers_of(tensors: list[Tensor]) -> list[Hashable]:
+def numbers_of(tensors: Sequence[Tensor]) -> list[Hashable]:
     """Where the tensors lie and in which form; and the modes of torch that operations read."""
     modes = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
     places = [(one.data_ptr(), one.shape, one.stride(), one.dtype, one.requires_grad) for one in tensors]
     return [modes, *places]
-
-
-def is_watched(network: nn.Module) -> bool:
-    """Whether somebody wants to be called in every pass, which a repeated computation would not do.
-
-    ``torch.autograd.graph.register_multi_grad_hook`` leaves no trace that could be found.
-    """
-    if torch.is_anomaly_enabled() or modules._has_any_global_hook():
-        return True
-    if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
-        return True
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
-        return True
-    if any(one._backward_hooks or one._post_accumulate_grad_hooks for one in network.parameters()):
-        return True
-    hooks = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-    return any(vars(one)[name] for one in network.modules() for name in hooks)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from twoclocks.models.base import Network
 from twoclocks.training.masked_loss import MaskedLoss
-from twoclocks.training.network_state import NetworkState, is_watched
+from twoclocks.training.network_state import NetworkState
 from twoclocks.training.noise_curriculum import NoiseCurriculum
 from twoclocks.training.recording import Recording
 from twoclocks.training.repeatable import NotRecordableError
@@ -50,7 +50,7 @@ class RecordedGradient:
 
     def __call__(self, size: int, rows: Tensor, *drawn: Tensor) -> Tensor:
         self.parameters = trained(self.network)
-        found = None if self.objection or is_watched(self.network) else self.repeated(size, rows, *drawn)
+        found = None if self.objection else self.repeated(size, rows, *drawn)
         if found is None:
             return self.compute(size, rows, *drawn)[0]
         for parameter, gradient in zip(self.parameters, found[1], strict=True):
@@ -60,8 +60,10 @@ class RecordedGradient:
 
     def repeated(self, size: int, *inputs: Tensor) -> Found | None:
         """As ``compute``, from a recording; None: there is none."""
-        if self.state is None or not self.state.is_of(self.network):
+        if self.state is None or self.state.has_changed():
             self.recordings, self.state = {}, NetworkState(self.network)
+        if self.state.is_watched():
+            return None
         kind = size, tuple((one.shape, one.stride(), one.dtype) for one in inputs)
         try:
             if kind not in self.recordings:
