@@ -25,7 +25,7 @@ PLAIN_KERNELS = {"kernels": "plain", "capture": False}
 STAGES = {
     "cpu": [
         Stage("", "plain"),
-        Stage("one thread inside operations", "plain, 1 thread"),
+        Stage("one thread", "plain, 1 thread"),
         Stage("our step", "our step, 1 thread", {"threads": 1, **PLAIN_KERNELS}),
         Stage("fused operations", "our step, 1 thread, fused", {"threads": 1, "capture": False}),
         Stage("recorded operations", "our step, 1 thread, recorded", {"threads": 1}),
