@@ -43,7 +43,8 @@ class Network(nn.Module):
     # subclasses do not inherit it. Its ``forward`` must change neither weights nor buffers.
     divisible: ClassVar[bool] = False
     # Whether ``forward`` makes the same operations for every input of a shape, so that a step may repeat a list of them
-    # (training/recording.py): numbers that change come from tensors, none from Python. Not inherited either.
+    # (training/recording.py): numbers that change come from tensors, none from Python, but for attributes of layers
+    # that are assigned anew. Nothing is written but what it computed. Not inherited either.
     recordable: ClassVar[bool] = False
     fused: FusedForm | None = None  # replaces ``forward`` while it is set
 
