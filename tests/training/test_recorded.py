@@ -457,6 +457,15 @@ def test_what_the_first_step_finds_out_is_not_in_the_way(monkeypatch: pytest.Mon
     cpu_functions.prefers_onednn.cache_clear()
 
 
+def test_a_network_with_a_tensor_that_has_no_place_is_computed() -> None:
+    network = Simple()
+    network.register_buffer("sparse", torch.eye(3).to_sparse())
+    gradient = RecordedGradient(network, loss(network))
+    for _ in range(4):
+        assert same_as_autograd(network, gradient, torch.randn(4, 3))
+    assert "Error" in gradient.objection
+
+
 def test_an_error_of_the_network_is_its_own() -> None:
     class Failing(Simple):
         recordable: ClassVar[bool] = True

@@ -59,23 +59,28 @@ class RecordedGradient:
         return found[0]
 
     def repeated(self, size: int, *inputs: Tensor) -> Found | None:
-        """As ``compute``, from a recording; None: there is none."""
+        """As ``compute``, from a recording; None: there is none, or it cannot be had."""
+        try:
+            recording = self.recording(size, *inputs)
+            return None if recording is None else recording(*inputs)
+        except Exception as error:  # of the computation itself: it is raised again when it is computed
+            self.refuse(f"{type(error).__name__}: {error}")
+            return None
+
+    def recording(self, size: int, *inputs: Tensor) -> CheckedRecording | None:
+        """Of inputs of this kind, made when they are seen for the second time."""
         if self.state is None or self.state.has_changed():
             self.recordings, self.state = {}, NetworkState(self.network)
         if self.state.is_watched():
             return None
         kind = size, tuple((one.shape, one.stride(), one.dtype) for one in inputs)
-        try:
-            if kind not in self.recordings:
-                if len(self.recordings) < MOST_KINDS:
-                    self.recordings[kind] = None
-                return None
-            recording = self.recordings[kind] or CheckedRecording(partial(self.compute, size), inputs)
-            self.recordings[kind] = recording
-            return recording(*inputs)
-        except Exception as error:  # of the computation itself: it is raised again when it is computed
-            self.refuse(f"{type(error).__name__}: {error}")
+        if kind not in self.recordings:
+            if len(self.recordings) < MOST_KINDS:
+                self.recordings[kind] = None
             return None
+        found = self.recordings[kind] or CheckedRecording(partial(self.compute, size), inputs)
+        self.recordings[kind] = found
+        return found
 
     def refuse(self, reason: str) -> None:
         """Record nothing any more."""
