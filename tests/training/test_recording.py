@@ -155,6 +155,10 @@ def sparse(x: Tensor, w: Tensor) -> Tensor:
     return x.to_sparse() @ w
 
 
+def nested(x: Tensor, w: Tensor) -> Tensor:
+    return torch.nested.as_nested_tensor([x, x[:2]]).to_padded_tensor(0.0)
+
+
 def drawn_from_a_copy_of_the_stream(x: Tensor, w: Tensor) -> Tensor:
     with torch.random.fork_rng():
         return x + torch.randn(x.shape)
@@ -215,7 +219,7 @@ def returning_new_and_old(x: Tensor, w: Tensor) -> Tensor:
 
 REFUSED: list[Work] = [
     drawn, drawn_from_a_generator, read_by_python, branching, of_changing_shape, changing_its_input,
-    changing_a_part_of_its_input, turned_in_place, sparse, drawn_from_a_copy_of_the_stream, drawn_by_python,
+    changing_a_part_of_its_input, turned_in_place, sparse, nested, drawn_from_a_copy_of_the_stream, drawn_by_python,
     drawn_by_numpy, read_as_a_list, read_as_an_array, read_by_numpy, of_running_means, to_a_place_that_grows,
     conjugated, changing_and_returning, returning_new_and_old,
 ]  # fmt: skip
