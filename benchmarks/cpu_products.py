@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from twoclocks.bench.timing import Work, side_by_side
-from twoclocks.kernels.cpu_functions import has_onednn, onednn_product
+from twoclocks.kernels.cpu_functions import has_onednn, onednn_product, onednn_weight_gradient
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
@@ -36,9 +36,7 @@ def own_gradients(d_out: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...
 
 
 def onednn_gradients(d_out: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
-    """oneDNN is faster where the gradient of a weight has fewer rows than columns."""
-    left, right = (x, d_out) if d_out.shape[1] > x.shape[1] else (d_out, x)
-    return onednn_product(d_out, weight.t()), onednn_product(left.t(), right.t()), d_out.sum(dim=0)
+    return onednn_product(d_out, weight.t()), onednn_weight_gradient(d_out, x), d_out.sum(dim=0)
 
 
 def row(label: str, shape: tuple[int, int, int], seconds: float) -> dict[str, Any]:

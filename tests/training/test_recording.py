@@ -16,7 +16,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 
 from twoclocks.training.memory_plan import pack
-from twoclocks.training.recording import Recording, writing_form
+from twoclocks.training.recording import Recording, out_variant
 from twoclocks.training.repeatable import NotRecordableError
 
 aten = torch.ops.aten
@@ -308,10 +308,10 @@ def test_what_lives_at_the_same_time_does_not_overlap(blocks: list[tuple[int, in
 
 def test_operations_write_to_their_place_where_torch_can() -> None:
     """A form that torch only wraps would compute into new memory and copy, and is not taken for one."""
-    found = {one: writing_form(one) for one in (aten.mm.default, aten.sum.dim_IntList, aten.gelu_backward.default)}
+    found = {one: out_variant(one) for one in (aten.mm.default, aten.sum.dim_IntList, aten.gelu_backward.default)}
     assert found == {
         aten.mm.default: (aten.mm.out, ["out"]),
         aten.sum.dim_IntList: (aten.sum.IntList_out, ["out"]),
         aten.gelu_backward.default: (aten.gelu_backward.grad_input, ["grad_input"]),
     }
-    assert writing_form(aten.native_layer_norm.default) is None and writing_form(aten.clone.default) is None
+    assert out_variant(aten.native_layer_norm.default) is None and out_variant(aten.clone.default) is None

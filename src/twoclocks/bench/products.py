@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from twoclocks.bench.conditions import with_threads
 from twoclocks.bench.timing import Work
-from twoclocks.kernels.cpu_functions import has_onednn, onednn_product
+from twoclocks.kernels.cpu_functions import has_onednn, onednn_product, onednn_weight_gradient
 from twoclocks.runs.assembly import Experiment
 from twoclocks.training.capture import Captured
 from twoclocks.training.thread_pool import CORES, ThreadPool
@@ -75,14 +75,13 @@ def products(layers: list[Factors]) -> Work:
 
 
 def onednn_products(layers: list[Factors]) -> Work:
-    """The same by oneDNN, which is faster where the gradient of a weight has fewer rows than columns."""
+    """The same by oneDNN."""
 
     def work() -> None:
         for x, weight, slope in layers:
             onednn_product(x, weight)
             onednn_product(slope, weight.T)
-            left, right = (x, slope) if slope.shape[1] > x.shape[1] else (slope, x)
-            onednn_product(left.T, right.T)
+            onednn_weight_gradient(slope, x)
 
     return work
 

@@ -43,6 +43,13 @@ def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None = None, activa
     return out
 
 
+def onednn_weight_gradient(d_out: Tensor, x: Tensor) -> Tensor:
+    """d_outᵀ x; oneDNN is faster where its result has fewer rows than columns."""
+    if d_out.shape[1] > x.shape[1]:
+        return onednn_product(x.t(), d_out.t()).t()
+    return onednn_product(d_out.t(), x.t())
+
+
 @cache
 def onednn_linear() -> Callable[..., Tensor]:
     """Found once: a search among torch's operations takes as long as a small product."""
@@ -65,9 +72,7 @@ def has_onednn() -> bool:
 def layer_gradients(d_out: Tensor, x: Tensor, weight: Tensor, needs_input: bool = True) -> tuple[Tensor | None, ...]:
     """Gradients of x, the weight and the bias from that of x Wᵀ + b."""
     rows, inputs = d_out.reshape(-1, d_out.shape[-1]), x.reshape(-1, x.shape[-1])
-    # oneDNN is faster where the result has fewer rows than columns.
-    wide = prefers_onednn() and rows.shape[1] > inputs.shape[1]
-    d_weight = product(inputs.t(), rows.t()).t() if wide else product(rows.t(), inputs.t())
+    d_weight = onednn_weight_gradient(rows, inputs) if prefers_onednn() else rows.t() @ inputs
     return product(d_out, weight.t()) if needs_input else None, d_weight, rows.sum(dim=0)
 
 
@@ -120,7 +125,7 @@ class Modulate(Function):
         ctx.set_materialize_grads(False)
         if value is not None and gate is not None:
             tokens = torch.addcmul(tokens, gate[:, None], value)
-        neutral = neutral_vectors(tokens.shape[-1])  # without them torch takes twice the time
+        neutral = neutral_vectors(tokens.shape[-1], tokens.dtype)  # without them torch takes twice the time
         normed, mean, rstd = torch.native_layer_norm(tokens, tokens.shape[-1:], *neutral, eps)
         factor = scale + 1
         ctx.save_for_backward(tokens, value, gate, normed, mean, rstd, factor)
@@ -142,9 +147,9 @@ class Modulate(Function):
 
 
 @cache
-def neutral_vectors(width: int) -> tuple[Tensor, Tensor]:
+def neutral_vectors(width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """A gain and a bias (width,) of a normalisation that change nothing."""
-    return torch.ones(width, device="cpu"), torch.zeros(width, device="cpu")
+    return torch.ones(width, device="cpu", dtype=dtype), torch.zeros(width, device="cpu", dtype=dtype)
 
 
 def sum_like(values: Tensor, vectors: Tensor) -> Tensor:

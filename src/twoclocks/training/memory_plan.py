@@ -23,6 +23,7 @@ def plan_memory(used: Sequence[Collection[int]], sizes: Sequence[int], kept: Col
 
 
 def aligned(size: int) -> int:
+    """A number of bytes, rounded up so that what comes behind is aligned."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

@@ -1,7 +1,7 @@
 """A computation on the CPU as a list of its operations: what a CUDA graph is on a GPU.
 
-In small networks, Python, autograd and the search for memory take as long as the numbers themselves. A recording has
-none of these: every operation has its inputs and its place for the result, and is repeated as it is.
+In small networks, Python, autograd and the allocator take up to a third of a step. A recording has none of these: every
+operation has its inputs and its place for the result, and is repeated as it is.
 """
 
 from __future__ import annotations
@@ -18,22 +18,29 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from twoclocks.training.memory_plan import needed, plan_memory
-from twoclocks.training.repeatable import NotRecordableError, Unread, check_plain, check_repeatable, tensors, undrawn
+from twoclocks.training.repeatable import (
+    NotRecordableError,
+    RefuseReads,
+    check_plain,
+    check_repeatable,
+    tensors,
+    without_random_numbers,
+)
 
 Result = TypeVar("Result")
 Call = Callable[[], object]
 MOST_BYTES = 256 * 1024**2  # of results at a time; steps that need more spend their time in large operations
 aten = torch.ops.aten
 
-UNFILLED = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
+ALLOCATIONS = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
 COPIES = {aten.clone.default, aten._to_copy.default}
-OF_NUMBERS: dict[Any, Any] = {  # to operations of tensors, which read a number too and can write to a given place
+SCALAR_OVERLOADS: dict[Any, Any] = {  # to operations of tensors, which read a number too and can write to a given place
     aten.mul.Scalar: aten.mul.out,
     aten.div.Scalar: aten.div.out,
     aten.add.Scalar: aten.add.out,
     aten.sub.Scalar: aten.sub.out,
 }
-PYTHON: dict[Any, Callable[..., Any]] = {  # the same operations, started in half of the time
+FAST_CALLS: dict[Any, Callable[..., Any]] = {  # the same operations, started in half of the time
     aten.mm.out: torch.mm,
     aten.addmm.out: torch.addmm,
     aten.bmm.out: torch.bmm,
@@ -47,7 +54,7 @@ PYTHON: dict[Any, Callable[..., Any]] = {  # the same operations, started in hal
 
 
 @dataclass(frozen=True)
-class Piece:
+class PlannedTensor:
     """Where a tensor lies in memory that the computation itself asked for."""
 
     block: int
@@ -59,7 +66,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of an operation of torch, below autograd; computed tensors are pieces, others stand for themselves."""
+    """One call of an operation of torch, below autograd.
+
+    Computed tensors are given by their place; others, such as weights, stand for themselves.
+    """
 
     function: Any  # an overload, such as aten.mm.default
     given: tuple[Any, ...]
@@ -71,7 +81,7 @@ class Operation:
     def blocks(self) -> set[int]:
         """The memory that it reads or writes."""
         leaves = tree_leaves((self.given, self.named, self.result))
-        return {leaf.block for leaf in leaves if isinstance(leaf, Piece)}
+        return {leaf.block for leaf in leaves if isinstance(leaf, PlannedTensor)}
 
 
 class Recorder(TorchDispatchMode):
@@ -94,7 +104,7 @@ class Recorder(TorchDispatchMode):
         check_plain(function, inputs)
         if changes:
             self.check_changed(function, given, named)
-        noted_given, noted_named = tree_map(self.piece, (given, named))
+        noted_given, noted_named = tree_map(self.planned, (given, named))
         before = {address(tensor) for tensor in inputs}
         result = function(*given, **named)
         outputs = tensors(result)
@@ -105,7 +115,7 @@ class Recorder(TorchDispatchMode):
         for tensor in outputs:
             self.note(tensor, is_new=address(tensor) not in before, function=function)
         is_view = any(inside) and not changes
-        self.operations.append(Operation(function, noted_given, noted_named, tree_map(self.piece, result), is_view))
+        self.operations.append(Operation(function, noted_given, noted_named, tree_map(self.planned, result), is_view))
         return result
 
     def note(self, tensor: Tensor, is_new: bool, function: Any) -> None:
@@ -118,12 +128,12 @@ class Recorder(TorchDispatchMode):
             self.sizes.append(storage.nbytes())
             self.addresses.append(StorageWeakRef(storage))
 
-    def piece(self, leaf: Any) -> Any:
-        """A computed tensor as a piece of its block; what was there before, and what is no tensor, as it is."""
+    def planned(self, leaf: Any) -> Any:
+        """A computed tensor as a part of its block; what was there before, and what is no tensor, as it is."""
         if not isinstance(leaf, Tensor) or (number := self.numbers.get(address(leaf))) is None:
             return leaf
         size, stride = tuple(map(int, leaf.size())), tuple(map(int, leaf.stride()))
-        return Piece(number, int(leaf.storage_offset()), size, stride, leaf.dtype)
+        return PlannedTensor(number, int(leaf.storage_offset()), size, stride, leaf.dtype)
 
     def check_changed(self, function: Any, given: Sequence[Any], named: Mapping[str, Any]) -> None:
         """Refuse what writes to a tensor that was there before: the first recording would have changed it once more."""
@@ -149,9 +159,9 @@ class Recording(Generic[Result]):
     """
 
     def __init__(self, work: Callable[[], Result]) -> None:
-        with undrawn(), Unread(), Recorder() as recorder:
-            result = tree_map(recorder.piece, work())
-        kept = {leaf.block for leaf in tree_leaves(result) if isinstance(leaf, Piece)}
+        with without_random_numbers(), RefuseReads(), Recorder() as recorder:
+            result = tree_map(recorder.planned, work())
+        kept = {leaf.block for leaf in tree_leaves(result) if isinstance(leaf, PlannedTensor)}
         offsets = plan_memory([one.blocks for one in recorder.operations], recorder.sizes, kept)
         if (most := needed(offsets, recorder.sizes)) > MOST_BYTES:
             raise NotRecordableError(f"its results take {most / 1e6:,.0f} MB, of {MOST_BYTES / 1e6:,.0f} that pay")
@@ -169,8 +179,8 @@ class Recording(Generic[Result]):
 
 
 def located(memory: Tensor, offsets: Mapping[int, int], leaf: Any) -> Any:
-    """A piece as a tensor at its place in the planned memory; anything else as it is."""
-    if not isinstance(leaf, Piece):
+    """A tensor at its place in the planned memory; anything else as it is."""
+    if not isinstance(leaf, PlannedTensor):
         return leaf
     start = offsets[leaf.block] // leaf.dtype.itemsize + leaf.offset
     return torch.empty(0, dtype=leaf.dtype, device="cpu").set_(memory.untyped_storage(), start, leaf.size, leaf.stride)
@@ -178,10 +188,10 @@ def located(memory: Tensor, offsets: Mapping[int, int], leaf: Any) -> Any:
 
 def repeated(one: Operation, locate: Callable[[Any], Any]) -> Call | None:
     """The operation as a call that reads and writes its places; None: there is nothing to compute."""
-    function, writing = one.function, OF_NUMBERS.get(one.function)
+    function, writing = one.function, SCALAR_OVERLOADS.get(one.function)
     given, named = tree_map(locate, one.given), tree_map(locate, one.named)
     outputs = tensors(tree_map(locate, one.result))
-    if function.overloadpacket in UNFILLED:
+    if function.overloadpacket in ALLOCATIONS:
         return None
     if function._schema.is_mutable:
         return partial(function._op, *given, **named)
@@ -189,7 +199,7 @@ def repeated(one: Operation, locate: Callable[[Any], Any]) -> Call | None:
         return partial(outputs[0].copy_, given[0])
     if writing is not None and len(given) == 2 and not named:
         return partial(quick(writing), *given, out=outputs[0])
-    if (found := writing_form(function)) is not None:
+    if (found := out_variant(function)) is not None:
         writing, names = found
         return partial(quick(writing), *given, **named, **dict(zip(names, outputs, strict=True)))
     return partial(compute_and_copy, function._op, given, named, outputs)
@@ -197,7 +207,7 @@ def repeated(one: Operation, locate: Callable[[Any], Any]) -> Call | None:
 
 def quick(function: Any) -> Callable[..., Any]:
     """The operation in the form that starts fastest."""
-    found: Callable[..., Any] = PYTHON.get(function, function._op)
+    found: Callable[..., Any] = FAST_CALLS.get(function, function._op)
     return found
 
 
@@ -211,7 +221,7 @@ def compute_and_copy(
 
 
 @cache
-def writing_form(function: Any) -> tuple[Any, list[str]] | None:
+def out_variant(function: Any) -> tuple[Any, list[str]] | None:
     """The operation of the CPU that writes its results to given places, and what those are called; None: there is none.
 
     Where torch only wraps an operation so that its results are copied, there is none: copies are made here.

@@ -46,7 +46,7 @@ def check_plain(function: Any, used: Sequence[Tensor]) -> None:
             raise NotRecordableError(f"{function} uses a tensor that is not a plain one of the CPU")
 
 
-class Unread(TorchFunctionMode):
+class RefuseReads(TorchFunctionMode):
     """Refuses to let Python read numbers, where operations do not show it."""
 
     READS = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
@@ -58,7 +58,7 @@ class Unread(TorchFunctionMode):
 
 
 @contextmanager
-def undrawn() -> Iterator[None]:
+def without_random_numbers() -> Iterator[None]:
     """Refuse what draws from a global stream of random numbers; the streams stay as they were."""
     before = torch.random.get_rng_state(), random.getstate(), numpy.random.get_state()
     try:

@@ -32,11 +32,11 @@ import torch
 from torch import Tensor
 
 from twoclocks.kernels.cpu_functions import product
+from twoclocks.training.memory_plan import ALIGNMENT, aligned
 
 Gradients = Sequence[Tensor | None]
 Result = tuple[float, Gradients]
 Work = Callable[[int, int], Result]  # (number of the step, part) to its loss and gradients
-ALIGNMENT = 64  # bytes
 NUMBER, LENGTH = struct.Struct("<q"), struct.Struct("<I")
 START_SECONDS = 10  # that a copy may take until it answers for the first time
 WATCHED = 0.001  # seconds for which a process stays awake when it waits: about what passes between two steps
@@ -56,7 +56,7 @@ def obstacle() -> str:
 
 def shared_memory(like: Sequence[Tensor]) -> list[Tensor]:
     """Zeros of these shapes and types that this process and its later copies see alike."""
-    sizes = [-(-tensor.nbytes // ALIGNMENT) * ALIGNMENT for tensor in like]
+    sizes = [aligned(tensor.nbytes) for tensor in like]
     memory = mmap.mmap(-1, max(ALIGNMENT, sum(sizes)))
     starts = itertools.accumulate(sizes, initial=0)
     return [
