@@ -319,3 +319,15 @@ def test_the_library_depends_on_the_processor_alone(
         assert cpu_functions.prefers_onednn() == chosen
     finally:
         cpu_functions.prefers_onednn.cache_clear()
+
+
+def test_the_default_type_of_new_tensors_does_not_matter() -> None:
+    """Vectors that the operations make themselves have the type of their inputs."""
+    plain, fused = twins(("dit", (1, 2, 2), 2, {}))
+    x, label = torch.randn(3, 1, 2, 2), torch.rand(3)
+    cpu_functions.neutral_vectors.cache_clear()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.allclose(fused(x, label), plain(x, label), atol=1e-4)
+    finally:
+        torch.set_default_dtype(torch.float32)
