@@ -334,9 +334,9 @@ def test_committed_rows_are_runs_of_the_documented_experiments() -> None:
     assert {name: len(rows) for name, rows in found.items()} == {
         "demo-gpt": 33,
         "p1-gpt-mini": 42,
-        "p1-dit-mini": 14,  # of 21
+        "p1-dit-mini": 21,
         "p2-rhm-l3-authors": 30,
-        "p2-digits": 26,  # of 33
+        "p2-digits": 33,
     }
     stored = [one for runs in found.values() for one in runs]
     assert {one.path for one in stored} == set((ROOT / "results" / "widen").iterdir())
