@@ -109,7 +109,7 @@ def test_fused_registers_and_dropout_have_the_outputs_and_gradients_of_the_plain
     plain, fused = twins(name, shape, symbols, dtype, depth=1, **more)
     given = inputs(name, shape, symbols)
     (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
-    loose = 1e-2 if dtype == HALF else 1e-3 if DEVICE == "cuda" else 1e-5
+    loose = 1e-2 if dtype == HALF else 2e-3 if DEVICE == "cuda" else 1e-5  # a GPU's matrix units round to TF32
     assert out_fused.shape == out.shape and difference(out_fused, out) < loose
     assert set(slopes) == set(slopes_fused) and ("registers.vectors" in slopes) == ("registers" in more)
     for key, slope in slopes.items():
@@ -129,7 +129,7 @@ def test_fused_patches_have_the_outputs_and_gradients_of_the_plain_ones(
     plain, fused = twins("dit", shape, 2, dtype, depth=1, patch=patch)
     given = inputs("dit", shape, 2)
     (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
-    loose = 1e-2 if dtype == HALF else 1e-3 if DEVICE == "cuda" else 1e-5
+    loose = 1e-2 if dtype == HALF else 2e-3 if DEVICE == "cuda" else 1e-5  # a GPU's matrix units round to TF32
     assert out_fused.shape == out.shape and difference(out_fused, out) < loose
     assert set(slopes) == set(slopes_fused)
     for key, slope in slopes.items():
@@ -173,8 +173,33 @@ def test_flat_optimizers_are_torchs(optimizer: str, decay: float, momentum: floa
                 {**copy.deepcopy(theirs.state_dict()), "param_groups": ours.state_dict()["param_groups"]}
             )
     for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):
-        assert difference(mine.detach(), other.detach()) < 1e-5
+        assert difference(mine.detach(), other.detach()) < (3e-5 if DEVICE == "cuda" else 1e-5)
         assert torch.allclose(fused.fused.operations.shadow(mine).float(), mine, rtol=2**-7)  # the interpreter cuts off
+
+
+@pytest.mark.parametrize(("name", "shape"), [("dit", (1, 2, 3)), ("gpt", (9,))])
+def test_updates_during_the_backward_pass_are_those_after_it(name: str, shape: tuple[int, ...]) -> None:
+    """A shadow that were renewed before the backward pass has read it would change all gradients in front of it."""
+    _, early = twins(name, shape, 2, HALF, depth=3)
+    late = copy.deepcopy(early)
+    late.fused = TritonForm(late, HALF)
+    given = inputs(name, shape, 2)
+    optimizers = [FlatAdam(network.fused.flat, lr=1e-2) for network in (early, late)]
+    sizes = []
+    for _ in range(3):
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        with optimizers[0].during_backward():
+            gradients(early, given)
+        gradients(late, given)
+        sizes.append(sum(end - start for start, end in optimizers[0].updated))
+        for optimizer in optimizers:
+            optimizer.step()
+        assert torch.equal(early.fused.flat.values, late.fused.flat.values)
+        assert torch.equal(early.fused.flat.shadows, late.fused.flat.shadows)
+    layers = [layer for block in early.blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
+    assert min(sizes) >= sum(layer.weight.numel() for layer in layers) and optimizers[0].updated == []
+    assert early.fused.flat.early_update is None
 
 
 @pytest.mark.parametrize(("name", "shape", "symbols", "width", "heads"), ODD)

@@ -53,9 +53,12 @@ def test_replayed_joint_updates_are_the_updates_of_each_run(preset: str, change:
     before = [weights(one).clone() for one in ours]
     stack = Stack([one.network for one in ours])
     step = Batched([one.make_step(captures=False) for one in ours], stack, captures=True)
+    if NO_BATCHED_GRADIENT in (reason := step.objection()):  # torch 2.11 in bfloat16; the runs make their own updates
+        pytest.skip(reason)
+    assert not reason
     steps = [one.make_step() for one in alone]
     for number in range(1, 25):
-        step({place: number + 100 * place for place in range(3)})
+        assert step({place: number + 100 * place for place in range(3)}) == {}
         for place, each in enumerate(steps):
             each(number + 100 * place)
     for mine, other, start in zip(ours, alone, before, strict=True):
@@ -66,6 +69,7 @@ def test_replayed_joint_updates_are_the_updates_of_each_run(preset: str, change:
             assert int(mine.average.updates) == int(other.average.updates) == 24
 
 
+NO_BATCHED_GRADIENT = "expected input and grad types to match"
 SIDE_BY_SIDE: dict[str, dict[str, Any]] = {**CHANGES, "uncaptured": {"training.capture": False}}
 
 
@@ -76,14 +80,17 @@ def test_updates_and_samples_in_streams_are_those_of_each_run(preset: str, chang
     chosen = all_settings(preset, {**SIDE_BY_SIDE[change], "evaluation.steps": [0, 8, 16, 24], "training.steps": 24})
     ours, alone = ([Experiment(one) for one in chosen] for _ in range(2))
     before = [weights(one).clone() for one in ours]
-    step, _ = joint_step(ours, "streams")
+    step, streams = joint_step(ours, "streams")
     steps = [one.make_step() for one in alone]
     for number in range(1, 25):
         assert step(dict.fromkeys(range(3), number)) == {}
         for each in steps:
             each(number)
         if number % 8 == 0:  # drawn as they are, then captured, then replayed, beside the updates of others
-            samples = [one.sample().clone() for one in ours]
+            samples = []
+            for place, one in enumerate(ours):
+                with streams.of(place):  # as an evaluation reads them
+                    samples.append(one.sample().clone())
     torch.cuda.synchronize()
     for mine, other, start, drawn in zip(ours, alone, before, samples, strict=True):
         moved = float((weights(other) - start).norm())

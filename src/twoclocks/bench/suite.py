@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 from twoclocks.bench import curves, growth, steps, where
-from twoclocks.bench.workloads import WORKLOADS, Workload
+from twoclocks.bench.workloads import WORKLOADS, Row, Workload
 from twoclocks.core.errors import SettingError, UnavailableError
 from twoclocks.core.theme import picture
 from twoclocks.store.files import make_folder, write_atomic, write_json
@@ -25,42 +26,45 @@ def measure(
     seconds: float = 6.0,
     report: Callable[[str], None] = lambda line: None,
     compiled: bool | None = None,
+    works: Sequence[str] | None = None,
+    save: Callable[[dict[str, Any]], None] = lambda record: None,
 ) -> dict[str, Any]:
     """The record of all parts on one device; ``seconds`` are spent on each training step that is timed.
 
-    ``compiled``: also measure the textbook loop under ``torch.compile``; None: on a GPU.
+    ``compiled``: also measure the textbook loop under ``torch.compile``; None: on a GPU. ``works``: labels of the
+    workloads; None: all. ``save`` gets the record so far whenever it has grown.
     """
-    check(device, parts, seconds)
+    workloads = check(device, parts, seconds, works)
     threads = torch.get_num_threads()
-    workloads = WORKLOADS[device]
     choice = "" if compiled is None else f" --{'' if compiled else 'no-'}compiled"
+    only = "" if works is None else f" --work {shlex.join(works)}"
     compiles = device != "cpu" if compiled is None else compiled
     record: dict[str, Any] = {
-        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}{choice}",
+        "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}{choice}{only}",
         "commit": commit(),
         "versions": versions(),
         "machine": machine(device),
         "ceiling": steps.ceiling(device),
     }
+    # Where the time goes and samples are measured for the smallest network of each kind.
+    rows: dict[str, tuple[list[Workload], Callable[[Workload], list[Row]]]] = {
+        "steps": (workloads, lambda one: [steps.step_row(one, device, seconds, compiles)]),
+        "evaluations": (workloads[:2], lambda one: [steps.evaluation_row(one, device)]),
+        "where": (workloads[:2], lambda one: where.where_rows(one, device, seconds / 3)),
+    }
     try:
         for part in parts:
-            report(part)
             torch.set_num_threads(threads)
             if part == "growth":
-                rows = growth.measure(device)
-                record[part] = {"rows": rows, "exponents": growth.exponents(rows)}
-            elif part == "where":
-                record[part] = [
-                    row for workload in workloads[:2] for row in where.where_rows(workload, device, seconds / 3)
-                ]
-            elif part == "steps":
-                record[part] = [
-                    steps.step_row(workload, device, seconds, compiles) for workload in named(part, workloads, report)
-                ]
+                report(part)
+                found = growth.measure(device)
+                record[part] = {"rows": found, "exponents": growth.exponents(found)}
             else:
-                record[part] = [
-                    steps.evaluation_row(workload, device) for workload in named(part, workloads[:2], report)
-                ]
+                record[part] = []
+                for workload in named(part, rows[part][0], report):
+                    record[part] += rows[part][1](workload)
+                    save(record)
+            save(record)
     finally:
         torch.set_num_threads(threads)
     return record
@@ -73,7 +77,8 @@ def named(part: str, workloads: list[Workload], report: Callable[[str], None]) -
         yield workload
 
 
-def check(device: str, parts: Sequence[str], seconds: float) -> None:
+def check(device: str, parts: Sequence[str], seconds: float, works: Sequence[str] | None) -> list[Workload]:
+    """The workloads that were asked for."""
     if device not in (known := ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])):
         raise UnavailableError("--device", device, f"available: {', '.join(known)}")
     for part in parts:
@@ -81,19 +86,24 @@ def check(device: str, parts: Sequence[str], seconds: float) -> None:
             raise SettingError("--parts", part, f"use some of {', '.join(PARTS)}")
     if not 0 < seconds < math.inf:
         raise SettingError("--seconds", seconds, "use a number above 0")
+    by_label = {workload.label: workload for workload in WORKLOADS[device]}
+    for label in works or ():
+        if label not in by_label:
+            raise SettingError("--work", label, f"use some of {'; '.join(by_label)}")
+    return [by_label[label] for label in works] if works is not None else WORKLOADS[device]
 
 
-def write(record: dict[str, Any], folder: Path) -> list[Path]:
-    """``bench.json`` and the figures of what was measured."""
+def write(record: dict[str, Any], folder: Path, figures: bool = True) -> list[Path]:
+    """``bench.json``, and the figures of what was measured."""
     make_folder(folder)
     written = [folder / "bench.json"]
     write_json(written[0], record)
-    figures = {}
-    if "where" in record:
-        figures["where.png"] = where.draw(record["where"])
-    if "growth" in record:
-        figures["growth.png"] = curves.draw(record["growth"]["rows"])
-    for name, figure in figures.items():
+    drawn = {}
+    if figures and "where" in record:
+        drawn["where.png"] = where.draw(record["where"])
+    if figures and "growth" in record:
+        drawn["growth.png"] = curves.draw(record["growth"]["rows"])
+    for name, figure in drawn.items():
         written.append(folder / name)
         write_atomic(written[-1], picture(figure))
     return written

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from twoclocks.commands.options import Add
 
@@ -23,6 +24,9 @@ def add_command(add: Add) -> None:
     bench.add_argument(
         "--parts", nargs="+", metavar="PART", help="steps, evaluations, where, growth (default: all of them)"
     )
+    bench.add_argument(
+        "--work", nargs="+", metavar="NAME", help="training steps to measure, by name (default: all of the device)"
+    )
     bench.add_argument("--seconds", type=float, default=6.0, metavar="S", help="time per measurement (default: 6)")
     bench.add_argument(
         "--compiled",
@@ -31,7 +35,10 @@ def add_command(add: Add) -> None:
         "(default: with --device cuda only)",
     )
     bench.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for bench.json and the figures (default: write nothing)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for bench.json, written after each measurement, and the figures (default: write nothing)",
     )
     bench.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -45,7 +52,13 @@ def bench_command(arguments: argparse.Namespace) -> None:
     parts = arguments.parts if arguments.parts is not None else suite.PARTS
     if arguments.out is not None:
         make_folder(arguments.out)  # before the minutes that measuring takes
-    record = suite.measure(arguments.device, parts, arguments.seconds, log.info, arguments.compiled)
+
+    def save(record: dict[str, Any]) -> None:
+        if arguments.out is not None:
+            suite.write(record, arguments.out, figures=False)
+
+    asked = arguments.device, parts, arguments.seconds, log.info, arguments.compiled, arguments.work, save
+    record = suite.measure(*asked)
     written = suite.write(record, arguments.out) if arguments.out is not None else []
     if arguments.json:
         sys.stdout.write(json.dumps(record, indent=2) + "\n")

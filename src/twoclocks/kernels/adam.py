@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,7 +20,8 @@ BLOCK = 1024
 class FlatAdam(torch.optim.Optimizer):
     """torch's Adam, or with ``decoupled`` its AdamW, for the parameters of a ``Flat``, whose shadows it renews.
 
-    Its state is interchangeable with that of torch's optimizers. A rate that is a tensor is read at every step.
+    Its state is interchangeable with that of torch's optimizers. A rate that is a tensor is read at every step. Most of
+    an update is memory traffic, for which the products of a backward pass leave room: see ``during_backward``.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class FlatAdam(torch.optim.Optimizer):
         self.flat = flat
         self.first, self.second = torch.zeros_like(flat.values), torch.zeros_like(flat.values)
         self.steps = torch.zeros(len(flat.parameters), device=flat.values.device)  # all the same, one per parameter
+        self.updated: list[tuple[int, int]] = []  # what this step has changed already
         chosen = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "decoupled": decoupled}
         super().__init__(flat.parameters, chosen)
         self.share()
@@ -58,18 +62,48 @@ class FlatAdam(torch.optim.Optimizer):
                 memory.zero_()
         self.share()
 
+    @contextmanager
+    def during_backward(self) -> Iterator[None]:
+        """Inside, the backward pass may change weights as soon as their gradients are there; ``step`` changes the rest.
+
+        A ``step`` must follow, and nothing may change the gradients before it.
+        """
+        self.flat.early_update = self.update
+        try:
+            yield
+        finally:
+            self.flat.early_update = None
+
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
-        (group,) = self.param_groups
-        size = self.flat.values.numel()
+        for start, end in gaps(self.updated, self.flat.values.numel()):
+            self.update(start, end)
+        self.updated.clear()
         self.steps += 1
-        _adam[(triton.cdiv(size, BLOCK),)](
-            self.flat.values, self.flat.gradients, self.first, self.second, self.flat.shadows, self.steps, size,
+
+    def update(self, start: int, end: int) -> None:
+        """Change a part of the flat memory."""
+        (group,) = self.param_groups
+        flat, part = self.flat, slice(start, end)
+        memories = flat.values, flat.gradients, self.first, self.second, flat.shadows
+        _adam[(triton.cdiv(end - start, BLOCK),)](
+            *(memory[part] for memory in memories), self.steps, end - start,
             group["lr"], *group["betas"], *(math.log(beta) for beta in group["betas"]), group["eps"],
             group["weight_decay"], DECOUPLED=group["decoupled"], CHANGES=isinstance(group["lr"], torch.Tensor),
             BLOCK=BLOCK, num_warps=4,
         )  # fmt: skip
+        self.updated.append((start, end))
+
+
+def gaps(parts: list[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+    """What the parts leave of 0 … size.
+
+    >>> gaps([(6, 8), (2, 4)], 9)
+    [(0, 2), (4, 6), (8, 9)]
+    """
+    borders = [0, *itertools.chain(*sorted(parts)), size]
+    return [(start, end) for start, end in zip(borders[::2], borders[1::2], strict=True) if start < end]
 
 
 @triton.jit
@@ -87,7 +121,7 @@ def _adam(
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     here = at < size
-    taken = tl.load(steps)
+    taken = tl.load(steps) + 1.0
     value = tl.load(values + at, mask=here, other=0.0)
     gradient = tl.load(gradients + at, mask=here, other=0.0)
     if CHANGES:

@@ -84,6 +84,11 @@ class CpuOperations:
             return product(normed, layer.weight, layer.bias, "gelu")
         return cpu_functions.Activate.apply(normed, layer.weight, layer.bias)
 
+    def feed_forward(
+        self, normed: Tensor, expand: nn.Linear, contract: nn.Linear, gate: Tensor | None = None
+    ) -> Update:
+        return self.update(self.activate(normed, expand), contract, gate)
+
     def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
         return Update(self.linear(hidden, layer), gate=gate)
 

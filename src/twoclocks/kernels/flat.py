@@ -6,7 +6,8 @@ So the optimizer is one kernel in one pass, products read the shadows, and layer
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -40,12 +41,12 @@ class Flat:
         groups.append(norms)
         sizes = [sum(parameter.numel() for parameter in group) for group in groups]
         starts = [0, *itertools.accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
+        self.starts = starts  # of the groups, and the end of all
         self.places: dict[Tensor, tuple[int, int]] = {}
         for start, group in zip(starts, groups, strict=False):
             for parameter in group:
                 self.places[parameter] = (start, start + parameter.numel())
                 start += parameter.numel()
-        self.norms = slice(starts[-2], starts[-2] + sizes[-1])
         device = next(network.parameters()).device
         self.values = torch.zeros(starts[-1], device=device)
         self.gradients = torch.zeros_like(self.values)
@@ -56,6 +57,7 @@ class Flat:
                 parameter.data = self.view(self.values, parameter)
         self.slots = {parameter: self.view(self.gradients, parameter) for parameter in self.places}
         self.written: set[Tensor] = set()  # since the last ``gather``
+        self.early_update: Callable[[int, int], None] | None = None  # of a part whose gradients are complete
         self.refresh()
 
     def view(self, memory: Tensor, parameter: Tensor) -> Tensor:
@@ -67,6 +69,16 @@ class Flat:
         """The parts of parameters that lie one behind the other, as one tensor."""
         start, end = self.places[parameters[0]][0], self.places[parameters[-1]][1]
         return memory[start:end].view(-1, *parameters[0].shape[1:])
+
+    def update_early(self, parameters: Sequence[Tensor]) -> None:
+        """Change parameters that are whole groups, if the optimizer offers it during this backward pass.
+
+        Their gradients must be complete, and nothing may read their shadows any more.
+        """
+        first, last = self.places[parameters[0]][0], self.places[parameters[-1]][1]
+        end = self.starts[bisect_left(self.starts, last)]
+        if self.early_update is not None and first in self.starts and end - last < ALIGNMENT:
+            self.early_update(first, end)
 
     def refresh(self) -> None:
         """Renew the shadows from the values."""

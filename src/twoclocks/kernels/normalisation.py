@@ -3,8 +3,8 @@
     x' = x + gate ⊙ (update + bias)        y = LayerNorm(x') ⊙ (1 + scale) + shift
 
 Gate, shift and scale are those of the sample (adaLN), or the same for all: then the gain stands for 1 + scale, and the
-gate is one. The backward pass is one pass too, one program per sample. It leaves the sums over the sample's tokens: the
-gradients of gate, shift and scale.
+gate is one. The backward pass is one pass too, one program per sample or per part of a sample. It leaves the sums over
+these tokens: the gradients of gate, shift and scale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import triton.language as tl
 from torch import Tensor
 
 ROWS, WARPS = 2, 1  # tokens that a program holds, and its size; tuned on an H200
-BACK_ROWS, BACK_WARPS, BACK_STAGES = 4, 2, 4  # in the backward pass, where a program walks through a sample
+BACK_WARPS, BACK_STAGES = 2, 4  # in the backward pass, where a program walks through a sample
+PROGRAMS = 768  # that keep a GPU busy in the backward pass
 
 
 def forward(
@@ -52,16 +53,27 @@ def backward(
     d_normed: Tensor,
     sums: tuple[Tensor | None, Tensor, Tensor],
 ) -> tuple[Tensor, Tensor | None]:
-    """Gradients of tokens and update; ``sums`` (n, width), strided, get those of gate, shift and scale."""
+    """Gradients of tokens and update; ``sums`` (n, width), strided, get those of gate, shift and scale.
+
+    With ``parts(n, length)`` times as many rows, the sums are those of parts of a sample, one after the other.
+    """
     n, length, width = moved.shape
     d_tokens = torch.empty_like(moved)
     d_update = torch.empty_like(update) if update is not None else None
-    _normalise_backward[(n,)](
+    programs = len(sums[1])
+    each = triton.cdiv(length, programs // n)
+    _normalise_backward[(programs,)](
         moved, moments, update, bias, gate, scale, d_moved, d_normed, d_tokens, d_update, *sums,
-        *(_stride(part) for part in sums), width, _stride(scale), _stride(gate), LENGTH=length, ROWS=BACK_ROWS,
-        WIDTH=triton.next_power_of_2(width), MODULATED=scale.dim() == 2, STAGES=BACK_STAGES, num_warps=BACK_WARPS,
+        *(_stride(part) for part in sums), width, _stride(scale), _stride(gate), LENGTH=length, EACH=each,
+        PARTS=programs // n, ROWS=2 if each > 16 and width <= 512 else 1, WIDTH=triton.next_power_of_2(width),
+        MODULATED=scale.dim() == 2, STAGES=BACK_STAGES, num_warps=BACK_WARPS,
     )  # fmt: skip
     return d_tokens, d_update
+
+
+def parts(n: int, length: int) -> int:
+    """Into how many programs the backward pass divides a sample, if sums over parts of it will do."""
+    return min(length, triton.cdiv(PROGRAMS, n))
 
 
 def _stride(vector: Tensor | None) -> int:
@@ -110,10 +122,12 @@ def _normalise_forward(
 @triton.jit
 def _normalise_backward(
     moved, moments, update, bias, gate, scale, d_moved, d_normed, d_tokens, d_update, d_gate, d_shift, d_scale,
-    gate_sum_stride, shift_stride, scale_sum_stride, width, scale_stride, gate_stride,
-    LENGTH: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, MODULATED: tl.constexpr, STAGES: tl.constexpr,
+    gate_sum_stride, shift_stride, scale_sum_stride, width, scale_stride, gate_stride, LENGTH: tl.constexpr,
+    EACH: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, MODULATED: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
-    sample = tl.program_id(0).to(tl.int64)
+    program = tl.program_id(0).to(tl.int64)
+    sample, begin = program // PARTS, (tl.program_id(0) % PARTS) * EACH
     entry = tl.arange(0, WIDTH)
     column, wide = entry[None, :], entry[None, :] < width
     factor = tl.load(scale + sample * scale_stride + column, mask=wide, other=0.0).to(tl.float32)
@@ -126,15 +140,17 @@ def _normalise_backward(
     sum_shift = tl.zeros((WIDTH,), tl.float32)
     sum_scale = tl.zeros((WIDTH,), tl.float32)
     sum_gate = tl.zeros((WIDTH,), tl.float32)
-    for first in tl.range(0, LENGTH, ROWS, num_stages=STAGES):
-        token = first + tl.arange(0, ROWS)[:, None]
-        here = (token < LENGTH) & wide
+    for first in tl.range(0, EACH, ROWS, num_stages=STAGES):
+        place = first + tl.arange(0, ROWS)[:, None]
+        token = begin + place
+        there = (place < EACH) & (token < LENGTH)
+        here = there & wide
         row = sample * LENGTH + token
         at = row * width + column
         x = tl.load(moved + at, mask=here, other=0.0).to(tl.float32)
         dy = tl.load(d_normed + at, mask=here, other=0.0).to(tl.float32)
-        mean = tl.load(moments + 2 * row, mask=token < LENGTH, other=0.0)
-        inverse = tl.load(moments + 2 * row + 1, mask=token < LENGTH, other=0.0)
+        mean = tl.load(moments + 2 * row, mask=there, other=0.0)
+        inverse = tl.load(moments + 2 * row + 1, mask=there, other=0.0)
         y = tl.where(here, (x - mean) * inverse, 0.0)
         sum_shift += tl.sum(dy, axis=0)
         sum_scale += tl.sum(dy * y, axis=0)
@@ -153,7 +169,7 @@ def _normalise_backward(
                 sum_gate += tl.sum(dx * added, axis=0)
                 dx *= gated
             tl.store(d_update + at, dx.to(d_update.dtype.element_ty), mask=here)
-    tl.store(d_shift + sample * shift_stride + entry, sum_shift.to(d_shift.dtype.element_ty), mask=entry < width)
-    tl.store(d_scale + sample * scale_sum_stride + entry, sum_scale.to(d_scale.dtype.element_ty), mask=entry < width)
+    tl.store(d_shift + program * shift_stride + entry, sum_shift.to(d_shift.dtype.element_ty), mask=entry < width)
+    tl.store(d_scale + program * scale_sum_stride + entry, sum_scale.to(d_scale.dtype.element_ty), mask=entry < width)
     if d_gate is not None:
-        tl.store(d_gate + sample * gate_sum_stride + entry, sum_gate.to(d_gate.dtype.element_ty), mask=entry < width)
+        tl.store(d_gate + program * gate_sum_stride + entry, sum_gate.to(d_gate.dtype.element_ty), mask=entry < width)

@@ -40,6 +40,11 @@ class Operations(Protocol):
     def activate(self, normed: Tensor, layer: nn.Linear) -> Tensor:
         """GELU of the layer's output."""
 
+    def feed_forward(
+        self, normed: Tensor, expand: nn.Linear, contract: nn.Linear, gate: Tensor | None = None
+    ) -> Update:
+        """Both layers with GELU between them, as an update of the tokens."""
+
     def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
         """The layer's output as an update of the tokens."""
 

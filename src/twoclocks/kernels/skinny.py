@@ -11,8 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from twoclocks.kernels.column_sums import column_sums
+
 MOST = 32  # a matrix with more is not narrow
-ROWS, PASSES = 4, 16  # rows that a program holds at a time, and how often it takes so many where it sums over rows
+ROWS, PASSES = 4, 4  # rows that a program holds at a time, and how often it takes so many where it sums over rows
 
 
 def expand(narrow: Tensor, weight: Tensor, bias: Tensor | None, positions: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -56,7 +58,7 @@ def outer(narrow: Tensor, wide: Tensor, columns: int) -> Tensor:
         narrow, wide, out, rows, width, columns, ROWS=ROWS, PASSES=PASSES, WIDTH=triton.next_power_of_2(width),
         TOKENS=narrow.dim() == 1, num_warps=4,
     )  # fmt: skip
-    return out.sum(dim=0)
+    return column_sums(out.flatten(1)).view(out.shape[1:])
 
 
 @triton.jit

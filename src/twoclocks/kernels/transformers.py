@@ -23,10 +23,10 @@ def modulation_layers(network: DiT) -> Stacks:
 
 @fused_forward(DiT, stacks=modulation_layers)
 def dit_forward(network: DiT, do: Operations, x: Tensor, noise_label: Tensor) -> Tensor:
-    tokens = do.embed(to_patches(x, network.patch), network.embed, network.positions)
-    tokens = network.registers.behind(tokens)
     condition = functional.silu(network.noise_embedding(noise_label))
     vectors = iter(do.modulations(condition, modulation_layers(network)[0]))
+    tokens = do.embed(to_patches(x, network.patch), network.embed, network.positions)  # last, so first backward
+    tokens = network.registers.behind(tokens)
     keys = row_keys(x) if network.drops and network.training else None
     update = None
     for block in network.blocks:
@@ -51,8 +51,14 @@ def dit_block(
     update = branch_update(do, mixed, block.project, gate, block.attention_dropout, keys)
     shift, scale, gate = (next(vectors) for _ in range(3))
     tokens, normed = do.modulate(tokens, update, shift, scale, EPSILON)
-    hidden = do.activate(normed, block.expand)
-    return tokens, branch_update(do, hidden, block.contract, gate, block.mlp_dropout, keys)
+    return tokens, feed_forward(do, normed, block, gate, keys)
+
+
+def feed_forward(do: Operations, normed: Tensor, block: Any, gate: Tensor | None, keys: Tensor | None) -> Update:
+    """What a block's second branch adds to the tokens."""
+    if keys is None:
+        return do.feed_forward(normed, block.expand, block.contract, gate)
+    return branch_update(do, do.activate(normed, block.expand), block.contract, gate, block.mlp_dropout, keys)
 
 
 def branch_update(
@@ -105,5 +111,5 @@ def gpt_blocks(network: GPT, do: Operations, hidden: Tensor, keys: Tensor | None
             mixed = cached_attention(do.linear(normed, block.query_key_value), block.heads, cache, index)
         update = branch_update(do, mixed, block.project, None, block.attention_dropout, keys)
         hidden, normed = do.normalise(hidden, update, block.mlp_norm)
-        update = branch_update(do, do.activate(normed, block.expand), block.contract, None, block.mlp_dropout, keys)
+        update = feed_forward(do, normed, block, None, keys)
     return do.normalise(hidden, update, network.final_norm)[1]

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from twoclocks.kernels import activation, attention, normalisation, skinny, weight_gradient
+from twoclocks.kernels import activation, attention, input_gradient, normalisation, skinny, weight_gradient
+from twoclocks.kernels.column_sums import column_sums
 
 if TYPE_CHECKING:
     from twoclocks.kernels.triton_operations import TritonOperations
@@ -36,7 +37,7 @@ class Product(Function):
     def backward(ctx: Any, d_out: Tensor) -> Any:
         (x,) = ctx.saved_tensors
         ctx.operations.layer_gradient(ctx.layer, d_out.flatten(0, -2), x.flatten(0, -2))
-        return d_out @ ctx.operations.shadow(ctx.layer.weight), None, None
+        return times_weight(d_out, ctx.operations.shadow(ctx.layer.weight)), None, None
 
 
 class Stacked(Function):
@@ -62,10 +63,12 @@ class Stacked(Function):
 
         def work() -> None:
             float_product(d_out.T, x, out=flat.stacked(flat.gradients, weights))
-            torch.sum(d_out, dim=0, dtype=torch.float32, out=flat.stacked(flat.gradients, biases))
+            column_sums(d_out, out=flat.stacked(flat.gradients, biases))
+            flat.update_early(weights)
 
-        ctx.operations.aside(work, d_out, x)
-        return d_out @ flat.stacked(flat.shadows, weights), None, None
+        d_x = d_out @ flat.stacked(flat.shadows, weights)
+        ctx.operations.aside(work, d_out, x)  # which waits until the shadows have been read
+        return d_x, None, None
 
 
 class Normalise(Function):
@@ -93,20 +96,20 @@ class Normalise(Function):
     @staticmethod
     def backward(ctx: Any, d_moved: Tensor | None, d_normed: Tensor) -> Any:
         moved, moments, value, gate, scale = ctx.saved_tensors
-        n, _, width = moved.shape
-
-        def sums(parameter: Tensor | None) -> Tensor:
-            return ctx.operations.sums.of(parameter, n) if parameter is not None else scale.new_empty(n, width)
-
-        d_gate = sums(None) if gate is not None else None
-        d_shift, d_scale = (
-            (sums(ctx.norm.bias), sums(ctx.norm.weight)) if ctx.norm is not None else (sums(None), sums(None))
-        )
+        n, length, width = moved.shape
+        vectors = 2 if gate is None else 3
+        if ctx.norm is None:
+            sums = scale.new_empty(n, vectors, width)
+        else:
+            sums = moved.new_empty(n * normalisation.parts(n, length), vectors, width, dtype=torch.float32)
+        d_scale, d_shift, d_gate = (*sums.unbind(1), None)[:3]
         d_tokens, d_value = normalisation.backward(
             moved, moments, value, ctx.bias, gate, scale, d_moved, d_normed, (d_gate, d_shift, d_scale)
         )
-        vectors = (d_gate, d_shift, d_scale) if ctx.norm is None else (None, None, None)
-        return None, None, None, d_tokens, d_value, None, *vectors
+        if ctx.norm is None:
+            return None, None, None, d_tokens, d_value, None, d_gate, d_shift, d_scale
+        ctx.operations.norm_gradient(ctx.norm, sums.flatten(1))
+        return None, None, None, d_tokens, d_value, None, None, None, None
 
 
 class Attend(Function):
@@ -125,7 +128,7 @@ class Attend(Function):
         operations, layer = ctx.operations, ctx.layer
         d_packed = attention.backward(packed, d_out.contiguous(), ctx.heads, ctx.causal)
         operations.layer_gradient(layer, d_packed.flatten(0, 1), normed.flatten(0, 1))
-        return d_packed @ operations.shadow(layer.weight), None, None, None, None
+        return times_weight(d_packed, operations.shadow(layer.weight)), None, None, None, None
 
 
 class Activate(Function):
@@ -139,6 +142,29 @@ class Activate(Function):
     def backward(ctx: Any, d_out: Tensor) -> Any:
         (product,) = ctx.saved_tensors
         return activation.backward(product, ctx.layer.bias, d_out.contiguous()), None, None
+
+
+class FeedForward(Function):
+    """Two layers with GELU between them, without the bias of the second."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, normed: Tensor, operations: TritonOperations, expand: nn.Linear, contract: nn.Linear
+    ) -> Tensor:
+        product = normed @ operations.shadow(expand.weight).T
+        hidden = activation.forward(product, expand.bias)
+        ctx.save_for_backward(normed, product, hidden)
+        ctx.operations, ctx.expand, ctx.contract = operations, expand, contract
+        return hidden @ operations.shadow(contract.weight).T
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> Any:
+        normed, product, hidden = ctx.saved_tensors
+        operations, expand, contract = ctx.operations, ctx.expand, ctx.contract
+        d_product = behind_gelu(d_out.contiguous(), operations.shadow(contract.weight), product, expand.bias)
+        operations.layer_gradient(contract, d_out.flatten(0, -2), hidden.flatten(0, -2))
+        operations.layer_gradient(expand, d_product.flatten(0, -2), normed.flatten(0, -2))
+        return times_weight(d_product, operations.shadow(expand.weight)), None, None, None
 
 
 class Embed(Function):
@@ -188,7 +214,7 @@ class LookUp(Function):
             )
 
         ctx.operations.aside(work, symbols, d_tokens)
-        return None, d_tokens.sum(dim=0, dtype=torch.float32), None, None, None
+        return None, column_sums(d_tokens.flatten(1)).view(d_tokens.shape[1:]), None, None, None
 
 
 class ReadOut(Function):
@@ -212,6 +238,20 @@ class ReadOut(Function):
         return skinny.expand(narrow, layer.weight, None, None, normed.dtype).view_as(normed), None, None
 
 
+def times_weight(d_out: Tensor, weight: Tensor) -> Tensor:
+    """d_out (…, outputs) · weight (outputs, inputs)."""
+    if min(weight.shape) <= input_gradient.WIDEST and input_gradient.fits(d_out, weight):
+        return input_gradient.input_gradient(d_out, weight)
+    return d_out @ weight
+
+
+def behind_gelu(d_out: Tensor, weight: Tensor, product: Tensor, bias: Tensor) -> Tensor:
+    """(d_out · weight) ⊙ GELU′(product + bias)."""
+    if input_gradient.fits(d_out, weight):
+        return input_gradient.input_gradient(d_out, weight, product, bias)
+    return activation.backward(product, bias, d_out @ weight)
+
+
 def layer_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """weight = d_outᵀ · x and bias = the sum of d_out over rows, in float32."""
     if weight_gradient.fits(d_out, x):
@@ -219,7 +259,7 @@ def layer_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None
         return
     float_product(d_out.T, x, weight)
     if bias is not None:
-        torch.sum(d_out, dim=0, dtype=torch.float32, out=bias)
+        column_sums(d_out, out=bias)
 
 
 def float_product(left: Tensor, right: Tensor, out: Tensor) -> None:

@@ -7,7 +7,8 @@ fill the multiprocessors that memory-bound kernels leave idle. They are written 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twoclocks.kernels import attention, skinny, triton_functions
+from twoclocks.kernels.column_sums import column_sums
 from twoclocks.kernels.flat import Flat
 from twoclocks.kernels.operations import Update
 from twoclocks.kernels.registry import Stacks, fusions
@@ -52,10 +54,10 @@ class TritonOperations:
     def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Stacks = ()) -> None:
         self.dtype, self.tokens = dtype, dtype  # of the products, and of what blocks add to
         self.flat = Flat(network, dtype, stacks)
-        self.sums = TokenSums(self.flat)
         self.streams: list[torch.cuda.Stream] = []
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
+        self.ready: dict[int, list[Sequence[Tensor]]] = {}  # by stream: those whose gradients it has made
 
     def shadow(self, parameter: Tensor) -> Tensor:
         return self.flat.view(self.flat.shadows, parameter)
@@ -66,25 +68,56 @@ class TritonOperations:
         """The gradients of a layer's weight and bias, beside what else goes on."""
         weight = self.flat.slot(layer.weight)
         bias = self.flat.slot(layer.bias) if layer.bias is not None else None
-        self.aside(lambda: triton_functions.layer_gradient(d_out, x, weight, bias), d_out, x)
+        both = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+        self.aside(lambda: triton_functions.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
 
-    def aside(self, work: Callable[[], None], *reads: Tensor) -> None:
+    def norm_gradient(self, norm: nn.LayerNorm, sums: Tensor) -> None:
+        """The gradients of gain and bias, of which ``sums`` (rows, 2·width) are parts side by side."""
+        both = [norm.weight, norm.bias]
+        for parameter in both:
+            self.flat.slot(parameter)
+        gradient = self.flat.stacked(self.flat.gradients, both)
+        self.aside(lambda: column_sums(sums, out=gradient), sums)
+
+    def aside(self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = ()) -> None:
+        """Do the work beside the backward pass; ``ready`` has its gradients afterwards, and may then be updated.
+
+        By the next turn of its stream, the backward pass has begun all that reads the weights in ``ready``.
+        """
+        self.turn = (self.turn + 1) % STREAMS
         if not reads[0].is_cuda:
-            return work()
+            self.update_ready(self.turn)
+            work()
+        else:
+            self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
+            with self.other_stream(self.turn):
+                self.update_ready(self.turn)
+                work()
+        if ready:
+            self.ready.setdefault(self.turn, []).append(ready)
+
+    @contextmanager
+    def other_stream(self, turn: int) -> Iterator[None]:
+        """A stream that waits for what the current one has begun."""
         if not self.streams:
             self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
-        self.turn = (self.turn + 1) % STREAMS
-        stream = self.streams[self.turn]
-        stream.wait_stream(torch.cuda.current_stream())
-        self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
-        with torch.cuda.stream(stream):
-            work()
+        self.streams[turn].wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.streams[turn]):
+            yield
+
+    def update_ready(self, turn: int) -> None:
+        """Update what this stream has made the gradients of, if the optimizer offers it."""
+        for parameters in self.ready.pop(turn, []):
+            self.flat.update_early(parameters)
 
     def join(self) -> None:
-        for stream in self.streams:
+        for turn, stream in enumerate(self.streams):
+            with self.other_stream(turn):
+                self.update_ready(turn)
             torch.cuda.current_stream().wait_stream(stream)
+        for turn in list(self.ready):
+            self.update_ready(turn)
         self.held.clear()
-        self.sums.finish()
         self.flat.gather()
 
     # The operations
@@ -115,6 +148,12 @@ class TritonOperations:
     def activate(self, normed: Tensor, layer: nn.Linear) -> Tensor:
         """GELU of the layer's output."""
         return triton_functions.Activate.apply(self.product(normed, layer), self, layer)
+
+    def feed_forward(
+        self, normed: Tensor, expand: nn.Linear, contract: nn.Linear, gate: Tensor | None = None
+    ) -> Update:
+        """Both layers with GELU between them, as an update of the tokens."""
+        return Update(triton_functions.FeedForward.apply(normed, self, expand, contract), contract.bias, gate)
 
     def update(self, hidden: Tensor, layer: nn.Linear, gate: Tensor | None = None) -> Update:
         """The layer's output as an update of the tokens."""
@@ -154,26 +193,3 @@ class TritonOperations:
             out: Tensor = layer(normed.to(layer.weight.dtype))
             return out
         return triton_functions.ReadOut.apply(normed, self, layer)
-
-
-class TokenSums:
-    """Gradients of normalisations: kernels leave sums over each sample's tokens, one sum adds the samples up."""
-
-    def __init__(self, flat: Flat) -> None:
-        self.flat = flat
-        self.rows: dict[int, Tensor] = {}  # by the number of samples, for good: a captured step writes to them
-        self.latest: Tensor | None = None
-
-    def of(self, vector: Tensor, n: int) -> Tensor:
-        """Room for the sums (n, len(vector)) of n samples."""
-        width = self.flat.norms.stop - self.flat.norms.start
-        if n not in self.rows:
-            self.rows[n] = self.flat.values.new_zeros(n, width)
-        self.flat.slot(vector)
-        self.latest = self.rows[n]
-        start, end = (place - self.flat.norms.start for place in self.flat.places[vector])
-        return self.latest[:, start:end]
-
-    def finish(self) -> None:
-        if self.latest is not None:
-            torch.sum(self.latest, dim=0, out=self.flat.gradients[self.flat.norms])

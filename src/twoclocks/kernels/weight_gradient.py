@@ -12,8 +12,9 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-TILE, DEPTH = (64, 128), 64  # of the result, and rows at a time
-WARPS, STAGES = 4, 6
+DEPTH, STAGES = 64, 4  # rows at a time, and how many times so many are on their way
+TILE, WARPS = (64, 128), 4  # of the result, and the size of a program
+WIDE, WIDE_TILE, WIDE_WARPS = 768, (128, 128), 8  # where both sides have so many entries, larger tiles read less
 
 
 def fits(d_out: Tensor, x: Tensor) -> bool:
@@ -25,10 +26,11 @@ def fits(d_out: Tensor, x: Tensor) -> bool:
 def weight_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """weight (outputs, inputs) = d_outᵀ · x of (rows, outputs) and (rows, inputs); bias = the sum of d_out's rows."""
     rows, outputs, inputs = len(x), d_out.shape[1], x.shape[1]
-    _weight_gradient[(triton.cdiv(outputs, TILE[0]), triton.cdiv(inputs, TILE[1]))](
-        TensorDescriptor.from_tensor(d_out, [DEPTH, TILE[0]]), TensorDescriptor.from_tensor(x, [DEPTH, TILE[1]]),
-        weight, bias, outputs, inputs, ROWS=rows, DEPTH=DEPTH, TILE_OUT=TILE[0], TILE_IN=TILE[1],
-        num_warps=WARPS, num_stages=STAGES,
+    tile, warps = (WIDE_TILE, WIDE_WARPS) if min(outputs, inputs) >= WIDE else (TILE, WARPS)
+    _weight_gradient[(triton.cdiv(outputs, tile[0]), triton.cdiv(inputs, tile[1]))](
+        TensorDescriptor.from_tensor(d_out, [DEPTH, tile[0]]), TensorDescriptor.from_tensor(x, [DEPTH, tile[1]]),
+        weight, bias, outputs, inputs, ROWS=rows, DEPTH=DEPTH, TILE_OUT=tile[0], TILE_IN=tile[1],
+        num_warps=warps, num_stages=STAGES,
     )  # fmt: skip
 
 

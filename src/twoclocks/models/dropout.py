@@ -7,6 +7,8 @@ CUDA graph draws new masks at every replay.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,9 +20,26 @@ FIRST, SECOND = 0x7FEB352D, 0x6C078965  # odd multipliers that mix 32-bit words
 
 def row_keys(x: Tensor) -> Tensor:
     """A 64-bit hash (n,) of the bits of every row of x (n, …)."""
-    bits = x.detach().float().contiguous().view(torch.int32).flatten(1).long()
+    words: Tensor = Words.apply(x.detach().float().contiguous())  # type: ignore[no-untyped-call]
+    bits = words.flatten(1).long()
     weights = (2 * torch.arange(bits.shape[1], device=x.device) + 1) * GOLDEN
     return scramble((bits * weights).sum(dim=1))
+
+
+class Words(torch.autograd.Function):
+    """The 32-bit words of floats as integers. torch before 2.13 has no ``vmap`` rule for such a view."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.view(torch.int32)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        """Integers have no gradient."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None], x: Tensor) -> tuple[Tensor, int | None]:
+        return x.view(torch.int32), in_dims[0]
 
 
 def keep_mask(keys: Tensor, shape: torch.Size, salt: int, rate: float) -> Tensor:

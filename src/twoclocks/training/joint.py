@@ -156,9 +156,13 @@ class Batched:
                     if not torch.allclose(together, alone, rtol=tolerance, atol=tolerance, equal_nan=True):
                         worst = int((together - alone).abs().argmax())
                         return f"its loss is {together[worst]:.4g} together and {alone[worst]:.4g} alone"
+                with torch.enable_grad():  # some operations have no batched gradient
+                    self.losses(*self.draw()).sum().backward()
         except RuntimeError as error:
             return str(error).strip().split("\n")[0]
         finally:
+            for weight in self.stack.weights.values():
+                weight.grad = None
             with torch.no_grad():
                 for name, value in self.stack.buffers.items():
                     value.copy_(buffers[name])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +71,9 @@ class PlainStep:
         if self.gradient is not None:
             return self.gradient(len(clean), clean, *self.objective.draw(clean, self.generator))
         loss = trimmed_mean(self.objective.loss(self.network, clean, self.generator), self.trim)
-        loss.backward()
-        finish_gradients(self.network)
+        with updates_early(self.optimizer):
+            loss.backward()
+            finish_gradients(self.network)
         return loss.detach()
 
     def update(self) -> None:
@@ -115,6 +116,19 @@ def trimmed_mean(losses: Tensor, trim: float) -> Tensor:
 def trained(network: Network) -> list[nn.Parameter]:
     """The parameters that updates change."""
     return [parameter for parameter in network.parameters() if parameter.requires_grad]
+
+
+@runtime_checkable
+class EarlyOptimizer(Protocol):
+    """An optimizer whose updates can begin before the backward pass ends."""
+
+    def during_backward(self) -> AbstractContextManager[None]:
+        """Inside, the backward pass may change weights whose gradients are complete; ``step`` changes the rest."""
+
+
+def updates_early(optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:
+    """For the backward pass that an update follows."""
+    return optimizer.during_backward() if isinstance(optimizer, EarlyOptimizer) else nullcontext()
 
 
 def finish_gradients(network: Network) -> None:
