@@ -66,7 +66,7 @@ def main() -> None:
     row = measure(asked.device, asked.samples, asked.images)
     print(row)
     sizes = f"--samples {asked.samples} --images {asked.images}"
-    command = f"python benchmarks/image_neighbours.py --device {asked.device} {sizes} --out {asked.out}"
+    command = f"python benchmarks/image_neighbours.py --device {asked.device} {sizes} --out FILE"
     origin = {"commit": commit(), "versions": versions(), "machine": machine(asked.device)}
     write_json(asked.out, {"command": command, **origin, "row": row})
 

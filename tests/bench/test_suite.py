@@ -84,6 +84,7 @@ def test_operations_of_a_step_are_those_of_its_layers() -> None:
     [
         ("nvjet_sm90_tst_128x256", "matrix products"),
         ("_weight_gradient", "matrix products"),
+        ("_input_gradient", "matrix products"),
         ("_attention_backward", "attention"),
         ("aten::native_layer_norm_backward", "normalisation"),
         ("_activate_forward", "activation"),

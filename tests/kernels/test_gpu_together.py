@@ -63,7 +63,9 @@ def test_replayed_joint_updates_are_the_updates_of_each_run(preset: str, change:
             each(number + 100 * place)
     for mine, other, start in zip(ours, alone, before, strict=True):
         moved = float((weights(other) - start).norm())
-        assert moved > 0 and float((weights(mine) - weights(other)).norm()) < 0.05 * moved
+        # Adam's first steps are as long for a gradient of rounding as for any other.
+        apart = 0.5 if change == "bfloat16" else 0.05
+        assert moved > 0 and float((weights(mine) - weights(other)).norm()) < apart * moved
         assert float(mine.loop.loss_sum) == pytest.approx(float(other.loop.loss_sum), rel=0.02)
         if mine.average is not None and other.average is not None:
             assert int(mine.average.updates) == int(other.average.updates) == 24

@@ -198,6 +198,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "rules speed": rules_speed,
     "same clocks": same_clocks,
     "scale": scale,
+    "speed compiled": partial(bench_tables, "speed_h200_compiled.json"),
     "speed cpu": partial(bench_tables, "speed_cpu.json"),
     "speed gpu": partial(bench_tables, "speed_h200.json"),
     "sweep speed": sweep_speed,

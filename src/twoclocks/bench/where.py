@@ -16,7 +16,7 @@ from twoclocks.core.theme import light, style
 PURPOSES = {  # the first whose pattern is found in a name
     # Before the products: some of its kernels are called after theirs, and on the CPU its own products are batched.
     "attention": r"attention|fmha|flash|softmax|aten::bmm|aten::baddbmm",
-    "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|_weight_gradient|gemv|aten::mm|aten::addmm|_linear_pointwise",
+    "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|(weight|input)_gradient|gemv|aten::(add)?mm|_linear_pointwise",
     "normalisation": r"_normalise|layer_norm|layernorm|gammabeta",
     "activation": r"_activate|gelu|silu",
     "optimizer": r"adam|multi_tensor|foreach",
