@@ -332,6 +332,7 @@ def test_committed_rows_are_runs_of_the_documented_experiments() -> None:
     commands += re.findall(r"`twoclocks widen (\S+\s[^`]*--rows[^`]*)`", text)
     found = {words.split()[0]: rows_of(words) for words in commands}
     assert {name: len(rows) for name, rows in found.items()} == {
+        "demo": 15,
         "demo-gpt": 33,
         "p1-gpt-mini": 42,
         "p1-dit-mini": 21,

@@ -80,6 +80,7 @@ def effect_words(effect: dict[str, object] | None) -> str:
 
 MEASURED = {  # column of the summary: result
     "demo's GPT, parity": "widen_demo_gpt.json",
+    "demo's DiT, parity": "widen_demo_dit.json",
     "GPT-mini, parity": "widen_gpt_mini.json",
     "DiT-mini, parity": "widen_dit_mini.json",
     "U-Net, grammar": "widen_rhm.json",
@@ -113,6 +114,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "widen errors": errors_table,
     "widen summary": summary_table,
     "widen demo": partial(effects_table, "widen_demo_gpt.json"),
+    "widen demo-dit": partial(effects_table, "widen_demo_dit.json"),
     "widen gpt-mini": partial(effects_table, "widen_gpt_mini.json"),
     "widen dit-mini": partial(effects_table, "widen_dit_mini.json"),
     "widen rhm": partial(effects_table, "widen_rhm.json"),
