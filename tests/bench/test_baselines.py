@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from twoclocks import cli
 from twoclocks.bench import compiled, conditions, factors, products, reference, steps, suite
 from twoclocks.bench.workloads import WORKLOADS, Row, Workload
+from twoclocks.core.errors import SettingError
 from twoclocks.kernels import cpu_functions
 from twoclocks.runs import load_settings
 
@@ -223,6 +227,38 @@ def test_compiled_loops_are_measured_on_a_gpu_or_when_asked_for(
     record = suite.measure(device, ["steps"], 1.0, compiled=wanted)
     assert set(asked) == {expected}
     assert record["command"] == f"twoclocks bench --device {device} --parts steps --seconds 1{option}"
+
+
+def test_chosen_networks_are_measured_and_the_record_is_kept_after_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was measured before the machine went away is in bench.json."""
+    measured: list[tuple[str, str]] = []
+
+    def step_row(workload: Workload, *given: object) -> Row:
+        measured.append(("steps", workload.label))
+        if workload.label == "GPT, demo":
+            stored = json.loads((tmp_path / "bench.json").read_text())
+            assert [row["work"] for row in stored["steps"]] == ["DiT, demo"]
+            raise KeyboardInterrupt
+        return {"work": workload.label}
+
+    def evaluation_row(workload: Workload, device: str) -> Row:
+        measured.append(("evaluations", workload.label))
+        return {"work": workload.label}
+
+    monkeypatch.setattr(steps, "ceiling", lambda device: {})
+    monkeypatch.setattr(steps, "step_row", step_row)
+    monkeypatch.setattr(steps, "evaluation_row", evaluation_row)
+    saved: list[int] = []
+    chosen = {"labels": ["DiT, demo", "DiT, demo"], "save": lambda record: saved.append(len(record["steps"]))}
+    record = suite.measure("cpu", ["steps", "evaluations"], 1.0, **chosen)
+    assert measured == [("steps", "DiT, demo"), ("evaluations", "DiT, demo")] and saved == [1, 1]
+    assert record["command"].endswith("--work 'DiT, demo' 'DiT, demo'")
+    with pytest.raises(SettingError, match="--work: 'DiT' is not allowed; use some of DiT, demo; GPT, demo"):
+        suite.measure("cpu", ["steps"], 1.0, labels=["DiT"])
+    cli.main(["bench", "--parts", "steps", "--work", "DiT, demo", "GPT, demo", "--out", str(tmp_path)])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.json"]
 
 
 @pytest.mark.gpu

@@ -9,6 +9,7 @@ from functools import cache, partial
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from twoclocks import models
 from twoclocks.core.config import build
@@ -26,13 +27,14 @@ from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings
 from twoclocks.training.optimizer import make_optimizer, use_kernels
 from twoclocks.training.order import RandomOrder
-from twoclocks.training.step import PlainStep, finish_gradients, undone
+from twoclocks.training.step import PlainStep, finish_gradients, undone, updates_early
 
 pytest.importorskip("triton")
 from twoclocks.kernels import corruption, weight_gradient
 from twoclocks.kernels.adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.kernels.fused_edm import FusedEDM, fused_objective
+from twoclocks.kernels.operations import Update
 from twoclocks.kernels.triton_operations import TritonForm, TritonOperations
 
 pytestmark = pytest.mark.slow  # Triton's interpreter takes about a second per network
@@ -179,7 +181,7 @@ def test_flat_optimizers_are_torchs(optimizer: str, decay: float, momentum: floa
 
 @pytest.mark.parametrize(("name", "shape"), [("dit", (1, 2, 3)), ("gpt", (9,))])
 def test_updates_during_the_backward_pass_are_those_after_it(name: str, shape: tuple[int, ...]) -> None:
-    """A shadow that were renewed before the backward pass has read it would change all gradients in front of it."""
+    """A shadow that is renewed before the backward pass has read it would change all gradients in front of it."""
     _, early = twins(name, shape, 2, HALF, depth=3)
     late = copy.deepcopy(early)
     late.fused = TritonForm(late, HALF)
@@ -319,6 +321,119 @@ def test_sums_over_tokens_follow_the_number_of_samples() -> None:
         given = inputs("gpt", (4,), 2, n)
         (_, slopes), (_, slopes_fused) = gradients(plain, given), gradients(fused, given)
         assert all(difference(slopes_fused[key], slope) < 1e-2 for key, slope in slopes.items())
+
+
+def test_a_gate_before_a_normalisation_has_its_gradient_and_the_norms_gradient_stays_in_its_place() -> None:
+    """The fused forward pass of a network of one's own may give the GPT's normalisation a gated update."""
+    network = randomised(models.create("gpt", width=32, depth=1, heads=2), (4,), 2).to(DEVICE)
+    operations = TritonOperations(network, torch.float32)
+    flat, norm = operations.flat, network.blocks[0].attention_norm
+    bias, gate = torch.linspace(-1, 1, 32, device=DEVICE), torch.rand(3, 32).to(DEVICE)
+    tokens, value = (torch.randn(3, 4, 32).to(DEVICE) for _ in range(2))
+    found: list[list[Tensor]] = []
+    flat.gradients.fill_(7.0)
+    for fused in (True, False):
+        leaves = [part.clone().requires_grad_() for part in (tokens, value, gate)]
+        if fused:
+            moved, normed = operations.normalise(leaves[0], Update(leaves[1], bias, leaves[2]), norm)
+        else:
+            moved = leaves[0] + leaves[2][:, None] * (leaves[1] + bias)
+            normed = functional.layer_norm(moved, (32,), norm.weight, norm.bias, norm.eps)
+        (normed.square() + moved).sum().backward()  # the gradient of a sum is one number, repeated
+        found.append([leaf.grad for leaf in leaves])
+    for mine, other in zip(*found, strict=True):
+        assert difference(mine, other) < (1e-3 if DEVICE == "cuda" else 1e-5)
+    for parameter in (norm.weight, norm.bias):
+        assert difference(flat.slots[parameter], parameter.grad) < 1e-4
+    own = flat.places[norm.weight][0], flat.places[norm.bias][1]
+    assert (flat.gradients[: own[0]] == 7).all() and (flat.gradients[own[1] :] == 7).all()
+
+
+class Between(Network):
+    """A layer with a parameter of its own between weight and bias, and layers that lie one behind the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+        bias = self.layer.bias
+        del self.layer.bias
+        self.layer.scale = nn.Parameter(torch.ones(16))
+        self.layer.bias = bias
+        self.one, self.two = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.operations = TritonOperations(self, torch.float32, [[self.one, self.two]])
+
+    def forward(self, x: Tensor) -> Tensor:
+        do = self.operations
+        for layer in (self.two, self.one, self.layer):
+            update = do.update(x, layer)
+            x = update.value * self.layer.scale + x
+        return x
+
+
+def test_an_early_update_changes_nothing_but_what_is_complete() -> None:
+    torch.manual_seed(0)
+    network = Between().to(DEVICE)
+    early = network.operations.flat
+    seen: list[tuple[int, int]] = []
+    early.early_update = lambda start, end: seen.append((start, end))
+    for parameters in ([network.layer.weight, network.layer.bias], [network.one.weight, network.one.bias]):
+        early.update_early(parameters)
+    early.update_early([network.one.weight])
+    assert seen == []
+    early.update_early([network.one.weight, network.two.weight])
+    start, end = early.places[network.one.weight][0], early.places[network.two.weight][1]
+    assert seen == [(start, end)]
+
+
+def test_frozen_weights_and_weights_of_two_uses_are_refused() -> None:
+    for spoil, words in (("freeze", "frozen"), ("penalty", "fused operations and by others")):
+        network = Optional().to(DEVICE)
+        loss = network(torch.randn(4, 16, device=DEVICE, requires_grad=True), 1).sum()
+        if spoil == "freeze":
+            network.sometimes.weight.requires_grad_(False)
+        else:
+            loss = loss + network.always.weight.square().sum()
+        loss.backward()
+        with pytest.raises(ValueError, match=words):
+            network.operations.join()
+
+
+def test_what_a_failed_backward_pass_left_is_not_updated_in_the_next_one() -> None:
+    """Gradients that are complete in a pass that fails are those of its weights, not of the next one's."""
+    _, network = twins("gpt", (6,), 2, HALF, depth=2)
+    optimizer = FlatAdam(network.fused.flat, lr=1e-2)
+    flat, operations = network.fused.flat, network.fused.operations
+    first = network.blocks[1].expand
+    with pytest.raises(KeyError), optimizer.during_backward():
+        operations.on_side_stream(lambda: None, flat.values, ready=[first.weight, first.bias])
+        raise KeyError
+    before = flat.values.clone()
+    optimizer.updated.append((0, 64))
+    with optimizer.during_backward():
+        assert optimizer.updated == []
+        operations.join()
+    assert torch.equal(flat.values, before) and optimizer.updated == []
+    operations.on_side_stream(lambda: None, flat.values, ready=[first.weight, first.bias])  # somebody's own pass
+    with optimizer.during_backward():
+        operations.join()
+    assert torch.equal(flat.values, before)
+
+
+def test_a_training_step_updates_early_and_all_weights_and_biases_of_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, network = twins("gpt", (6,), 2, HALF, depth=2)
+    optimizer = FlatAdam(network.fused.flat, lr=1e-2)
+    flat = network.fused.flat
+    early: list[tuple[int, int]] = []
+    step = optimizer.step
+    monkeypatch.setattr(optimizer, "step", lambda: (early.extend(optimizer.updated), step()))
+    with updates_early(optimizer):
+        gradients(network, inputs("gpt", (6,), 2))
+    optimizer.step()
+    layers = [layer for block in network.blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
+    for layer in layers:
+        for parameter in (layer.weight, layer.bias):
+            start, end = flat.places[parameter]
+            assert any(begin <= start and end <= stop for begin, stop in early)
 
 
 class Optional(Network):

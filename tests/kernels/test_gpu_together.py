@@ -53,9 +53,11 @@ def test_replayed_joint_updates_are_the_updates_of_each_run(preset: str, change:
     before = [weights(one).clone() for one in ours]
     stack = Stack([one.network for one in ours])
     step = Batched([one.make_step(captures=False) for one in ours], stack, captures=True)
-    if NO_BATCHED_GRADIENT in (reason := step.objection()):  # torch 2.11 in bfloat16; the runs make their own updates
+    if change == "bfloat16" and NO_BATCHED_GRADIENT in (
+        reason := step.objection()
+    ):  # torch 2.11 in bfloat16; the runs make their own updates
         pytest.skip(reason)
-    assert not reason
+    assert step.objection() == ""
     steps = [one.make_step() for one in alone]
     for number in range(1, 25):
         assert step({place: number + 100 * place for place in range(3)}) == {}
@@ -64,7 +66,7 @@ def test_replayed_joint_updates_are_the_updates_of_each_run(preset: str, change:
     for mine, other, start in zip(ours, alone, before, strict=True):
         moved = float((weights(other) - start).norm())
         # Adam's first steps are as long for a gradient of rounding as for any other.
-        apart = 0.5 if change == "bfloat16" else 0.05
+        apart = 0.4 if change == "bfloat16" else 0.05
         assert moved > 0 and float((weights(mine) - weights(other)).norm()) < apart * moved
         assert float(mine.loop.loss_sum) == pytest.approx(float(other.loop.loss_sum), rel=0.02)
         if mine.average is not None and other.average is not None:

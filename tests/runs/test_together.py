@@ -278,6 +278,36 @@ class OddSettings(ModelSettings):
         return f"odd ({self.kind})"
 
 
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, d_out: torch.Tensor) -> Any:
+        raise RuntimeError("no gradient of a batch")
+
+
+class GradientAlone(torch.autograd.Function):
+    """The same as its input, with a gradient outside of ``vmap`` only, as some operations of torch."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+        """Nothing is needed."""
+
+    @staticmethod
+    def backward(ctx: Any, d_out: torch.Tensor) -> torch.Tensor:
+        return d_out
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None], x: torch.Tensor) -> tuple[torch.Tensor, int | None]:
+        return NoGradient.apply(x), in_dims[0]
+
+
 class Odd(Network):
     def __init__(self, kind: str, symbols: int) -> None:
         super().__init__()
@@ -296,6 +326,8 @@ class Odd(Network):
             x = x * (1 + self.key / 97)
         if self.kind == "draws":
             x = self.drop(x)
+        if self.kind == "gradient":
+            x = GradientAlone.apply(x)
         if self.kind == "norm":
             x = self.norm(x.transpose(1, 2)).transpose(1, 2)
         out: torch.Tensor = self.head(torch.relu(x))
@@ -310,7 +342,7 @@ def odd_networks() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("odd_networks")
-@pytest.mark.parametrize("kind", ["attribute", "key", "draws", "norm"])
+@pytest.mark.parametrize("kind", ["attribute", "key", "draws", "gradient", "norm"])
 def test_networks_that_cannot_be_batched_make_their_own_steps(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

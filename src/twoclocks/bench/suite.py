@@ -26,18 +26,20 @@ def measure(
     seconds: float = 6.0,
     report: Callable[[str], None] = lambda line: None,
     compiled: bool | None = None,
-    works: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     save: Callable[[dict[str, Any]], None] = lambda record: None,
 ) -> dict[str, Any]:
     """The record of all parts on one device; ``seconds`` are spent on each training step that is timed.
 
-    ``compiled``: also measure the textbook loop under ``torch.compile``; None: on a GPU. ``works``: labels of the
-    workloads; None: all. ``save`` gets the record so far whenever it has grown.
+    ``compiled``: also measure the textbook loop under ``torch.compile``; None: on a GPU. ``labels``: of the workloads;
+    None: all, and for samples and for where the time goes the first two. ``save`` gets the record so far whenever it
+    has grown.
     """
-    workloads = check(device, parts, seconds, works)
+    workloads = check(device, parts, seconds, labels)
+    few = workloads[:2] if labels is None else workloads
     threads = torch.get_num_threads()
     choice = "" if compiled is None else f" --{'' if compiled else 'no-'}compiled"
-    only = "" if works is None else f" --work {shlex.join(works)}"
+    only = "" if labels is None else f" --work {shlex.join(labels)}"
     compiles = device != "cpu" if compiled is None else compiled
     record: dict[str, Any] = {
         "command": f"twoclocks bench --device {device} --parts {' '.join(parts)} --seconds {seconds:g}{choice}{only}",
@@ -46,11 +48,10 @@ def measure(
         "machine": machine(device),
         "ceiling": steps.ceiling(device),
     }
-    # Where the time goes and samples are measured for the smallest network of each kind.
     rows: dict[str, tuple[list[Workload], Callable[[Workload], list[Row]]]] = {
         "steps": (workloads, lambda one: [steps.step_row(one, device, seconds, compiles)]),
-        "evaluations": (workloads[:2], lambda one: [steps.evaluation_row(one, device)]),
-        "where": (workloads[:2], lambda one: where.where_rows(one, device, seconds / 3)),
+        "evaluations": (few, lambda one: [steps.evaluation_row(one, device)]),
+        "where": (few, lambda one: where.where_rows(one, device, seconds / 3)),
     }
     try:
         for part in parts:
@@ -59,12 +60,12 @@ def measure(
                 report(part)
                 found = growth.measure(device)
                 record[part] = {"rows": found, "exponents": growth.exponents(found)}
+                save(record)
             else:
                 record[part] = []
                 for workload in named(part, rows[part][0], report):
                     record[part] += rows[part][1](workload)
                     save(record)
-            save(record)
     finally:
         torch.set_num_threads(threads)
     return record
@@ -77,7 +78,7 @@ def named(part: str, workloads: list[Workload], report: Callable[[str], None]) -
         yield workload
 
 
-def check(device: str, parts: Sequence[str], seconds: float, works: Sequence[str] | None) -> list[Workload]:
+def check(device: str, parts: Sequence[str], seconds: float, labels: Sequence[str] | None) -> list[Workload]:
     """The workloads that were asked for."""
     if device not in (known := ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])):
         raise UnavailableError("--device", device, f"available: {', '.join(known)}")
@@ -87,10 +88,10 @@ def check(device: str, parts: Sequence[str], seconds: float, works: Sequence[str
     if not 0 < seconds < math.inf:
         raise SettingError("--seconds", seconds, "use a number above 0")
     by_label = {workload.label: workload for workload in WORKLOADS[device]}
-    for label in works or ():
+    for label in labels or ():
         if label not in by_label:
             raise SettingError("--work", label, f"use some of {'; '.join(by_label)}")
-    return [by_label[label] for label in works] if works is not None else WORKLOADS[device]
+    return [by_label[label] for label in dict.fromkeys(labels)] if labels is not None else WORKLOADS[device]
 
 
 def write(record: dict[str, Any], folder: Path, figures: bool = True) -> list[Path]:

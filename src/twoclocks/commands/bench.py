@@ -25,7 +25,7 @@ def add_command(add: Add) -> None:
         "--parts", nargs="+", metavar="PART", help="steps, evaluations, where, growth (default: all of them)"
     )
     bench.add_argument(
-        "--work", nargs="+", metavar="NAME", help="training steps to measure, by name (default: all of the device)"
+        "--work", nargs="+", metavar="NAME", help="networks to measure, by name; growth has none (default: all)"
     )
     bench.add_argument("--seconds", type=float, default=6.0, metavar="S", help="time per measurement (default: 6)")
     bench.add_argument(
@@ -57,8 +57,15 @@ def bench_command(arguments: argparse.Namespace) -> None:
         if arguments.out is not None:
             suite.write(record, arguments.out, figures=False)
 
-    asked = arguments.device, parts, arguments.seconds, log.info, arguments.compiled, arguments.work, save
-    record = suite.measure(*asked)
+    record = suite.measure(
+        arguments.device,
+        parts,
+        arguments.seconds,
+        report=log.info,
+        compiled=arguments.compiled,
+        labels=arguments.work,
+        save=save,
+    )
     written = suite.write(record, arguments.out) if arguments.out is not None else []
     if arguments.json:
         sys.stdout.write(json.dumps(record, indent=2) + "\n")

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,6 +58,7 @@ class FlatAdam(torch.optim.Optimizer):
             self.flat.view(self.first, parameter).copy_(moments["exp_avg"])
             self.flat.view(self.second, parameter).copy_(moments["exp_avg_sq"])
             self.steps.fill_(float(moments["step"]))
+        self.updated.clear()
         if not self.state:
             for memory in (self.first, self.second, self.steps):
                 memory.zero_()
@@ -66,9 +68,11 @@ class FlatAdam(torch.optim.Optimizer):
     def during_backward(self) -> Iterator[None]:
         """Inside, the backward pass may change weights as soon as their gradients are there; ``step`` changes the rest.
 
-        A ``step`` must follow, and nothing may change the gradients before it.
+        A ``step`` must follow, and nothing may change the gradients or the rate before it. A backward pass that fails
+        leaves the weights partly changed.
         """
-        self.flat.early_update = self.update
+        self.updated.clear()
+        self.flat.early_update = partial(self.update)  # another object for every backward pass
         try:
             yield
         finally:

@@ -18,6 +18,7 @@ def column_sums(x: Tensor, out: Tensor | None = None) -> Tensor:
     rows, columns = x.shape
     x = x if x.stride(1) == 1 else x.contiguous()
     out = torch.empty(columns, dtype=torch.float32, device=x.device) if out is None else out
+    assert out.numel() == columns and out.is_contiguous()
     _column_sums[(triton.cdiv(columns, COLUMNS),)](
         x, out, rows, columns, x.stride(0), TURNS=triton.cdiv(rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, num_warps=4
     )

@@ -6,7 +6,7 @@ So the optimizer is one kernel in one pass, products read the shadows, and layer
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 Rate = float | Tensor  # a learning rate; a tensor can change within a CUDA graph
-ALIGNMENT = 64  # entries: the GPU's copy engine wants rows that begin at whole 16 bytes
+ALIGNMENT = 64  # entries: the GPU's TMA, which copies tiles, wants rows that begin at whole 16 bytes
 
 
 @runtime_checkable
@@ -41,7 +41,7 @@ class Flat:
         groups.append(norms)
         sizes = [sum(parameter.numel() for parameter in group) for group in groups]
         starts = [0, *itertools.accumulate(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)]
-        self.starts = starts  # of the groups, and the end of all
+        self.groups, self.starts = groups, starts  # and the end of all
         self.places: dict[Tensor, tuple[int, int]] = {}
         for start, group in zip(starts, groups, strict=False):
             for parameter in group:
@@ -75,10 +75,13 @@ class Flat:
 
         Their gradients must be complete, and nothing may read their shadows any more.
         """
-        first, last = self.places[parameters[0]][0], self.places[parameters[-1]][1]
-        end = self.starts[bisect_left(self.starts, last)]
-        if self.early_update is not None and first in self.starts and end - last < ALIGNMENT:
-            self.early_update(first, end)
+        if self.early_update is None:
+            return
+        begin = bisect_right(self.starts, self.places[parameters[0]][0]) - 1
+        end = bisect_left(self.starts, self.places[parameters[-1]][1])
+        between = [id(one) for group in self.groups[begin:end] for one in group]
+        if between == [id(one) for one in parameters]:  # the others between them may have no gradient yet
+            self.early_update(self.starts[begin], self.starts[end])
 
     def refresh(self) -> None:
         """Renew the shadows from the values."""
@@ -95,6 +98,7 @@ class Flat:
 
         What has no gradient in this step has zero, not the one of the step before.
         """
+        self.check()
         elsewhere = [(slot, p.grad) for p, slot in self.slots.items() if p.grad is not None]
         if elsewhere:
             torch._foreach_copy_([slot for slot, _ in elsewhere], [gradient for _, gradient in elsewhere])
@@ -103,3 +107,13 @@ class Flat:
                 slot.zero_()
             parameter.grad = slot
         self.written.clear()
+
+    def check(self) -> None:
+        """Refuse what kernels and the optimizer on flat memory would compute wrongly, and say nothing of."""
+        fix = "use kernels: plain for this model"
+        if not all(parameter.requires_grad for parameter in self.places):
+            raise ValueError(f"a weight is frozen (requires_grad is False), and would be trained all the same; {fix}")
+        for parameter, slot in self.slots.items():
+            gradient = parameter.grad
+            if gradient is not None and parameter in self.written and gradient.data_ptr() != slot.data_ptr():
+                raise ValueError(f"a weight is used by fused operations and by others in one step; {fix}")

@@ -21,7 +21,7 @@ WIDEST = 512  # of the narrower side: beyond it a library's product is faster th
 
 
 def fits(d_out: Tensor, weight: Tensor) -> bool:
-    """The GPU's copy engine wants rows of whole 16 bytes."""
+    """The GPU's Tensor Memory Accelerator (TMA), which copies tiles, wants rows of whole 16 bytes."""
     both = (d_out, weight)
     return all(part.element_size() == 2 and part.is_contiguous() and part.shape[-1] % 8 == 0 for part in both)
 
@@ -32,6 +32,7 @@ def input_gradient(d_out: Tensor, weight: Tensor, product: Tensor | None = None,
     out = d_out.new_empty(*d_out.shape[:-1], inputs)
     rows = out.numel() // inputs
     half = [TILE[0], TILE[1] // 2]
+    assert (product is None) == (bias is None)
     before = out if product is None else product  # not read without a bias
     _input_gradient[(triton.cdiv(rows, TILE[0]), triton.cdiv(inputs, TILE[1]))](
         TensorDescriptor.from_tensor(d_out.view(rows, outputs), [TILE[0], DEPTH]),
@@ -55,9 +56,9 @@ def _input_gradient(
     halves = tl.split(tl.permute(tl.reshape(total, (ROWS, 2, COLUMNS // 2)), (0, 2, 1)))
     for part in tl.static_range(2):  # half a tile at a time takes fewer registers
         start = left + part * (COLUMNS // 2)
-        slope = halves[part]
+        gradient = halves[part]
         if bias is not None:
             column = start + tl.arange(0, COLUMNS // 2)
             added = tl.load(bias + column, mask=column < inputs, other=0.0).to(tl.float32)[None, :]
-            slope *= gelu_slope(product.load([top, start]).to(tl.float32) + added)
-        out.store([top, start], slope.to(out.dtype))
+            gradient *= gelu_slope(product.load([top, start]).to(tl.float32) + added)
+        out.store([top, start], gradient.to(out.dtype))

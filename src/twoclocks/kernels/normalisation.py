@@ -55,7 +55,7 @@ def backward(
 ) -> tuple[Tensor, Tensor | None]:
     """Gradients of tokens and update; ``sums`` (n, width), strided, get those of gate, shift and scale.
 
-    With ``parts(n, length)`` times as many rows, the sums are those of parts of a sample, one after the other.
+    With ``part_count(n, length)`` times as many rows, the sums are those of parts of a sample, one after the other.
     """
     n, length, width = moved.shape
     d_tokens = torch.empty_like(moved)
@@ -71,7 +71,7 @@ def backward(
     return d_tokens, d_update
 
 
-def parts(n: int, length: int) -> int:
+def part_count(n: int, length: int) -> int:
     """Into how many programs the backward pass divides a sample, if sums over parts of it will do."""
     return min(length, triton.cdiv(PROGRAMS, n))
 

@@ -14,7 +14,8 @@ from torch import Tensor
 from twoclocks.kernels.column_sums import column_sums
 
 MOST = 32  # a matrix with more is not narrow
-ROWS, PASSES = 4, 4  # rows that a program holds at a time, and how often it takes so many where it sums over rows
+ROWS = 4  # that a program holds at a time
+PIECES = 576  # programs per column where rows are summed: each leaves a sum of its own
 
 
 def expand(narrow: Tensor, weight: Tensor, bias: Tensor | None, positions: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -52,10 +53,11 @@ def reduce(wide: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def outer(narrow: Tensor, wide: Tensor, columns: int) -> Tensor:
     """narrowᵀ · wide, and below it the sum of wide over rows: (c + 1, width); for tokens, c = ``columns``."""
     rows, width = wide.shape
-    pieces = triton.cdiv(rows, ROWS * PASSES)
+    passes = max(4, triton.next_power_of_2(triton.cdiv(rows, ROWS * PIECES)))
+    pieces = triton.cdiv(rows, ROWS * passes)
     out = torch.empty(pieces, columns + 1, width, dtype=torch.float32, device=wide.device)
     _skinny_outer[(pieces, columns + 1)](
-        narrow, wide, out, rows, width, columns, ROWS=ROWS, PASSES=PASSES, WIDTH=triton.next_power_of_2(width),
+        narrow, wide, out, rows, width, columns, ROWS=ROWS, PASSES=passes, WIDTH=triton.next_power_of_2(width),
         TOKENS=narrow.dim() == 1, num_warps=4,
     )  # fmt: skip
     return column_sums(out.flatten(1)).view(out.shape[1:])

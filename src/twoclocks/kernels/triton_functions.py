@@ -67,7 +67,7 @@ class Stacked(Function):
             flat.update_early(weights)
 
         d_x = d_out @ flat.stacked(flat.shadows, weights)
-        ctx.operations.aside(work, d_out, x)  # which waits until the shadows have been read
+        ctx.operations.on_side_stream(work, d_out, x)  # which waits until the shadows have been read
         return d_x, None, None
 
 
@@ -97,19 +97,28 @@ class Normalise(Function):
     def backward(ctx: Any, d_moved: Tensor | None, d_normed: Tensor) -> Any:
         moved, moments, value, gate, scale = ctx.saved_tensors
         n, length, width = moved.shape
-        vectors = 2 if gate is None else 3
         if ctx.norm is None:
-            sums = scale.new_empty(n, vectors, width)
-        else:
-            sums = moved.new_empty(n * normalisation.parts(n, length), vectors, width, dtype=torch.float32)
-        d_scale, d_shift, d_gate = (*sums.unbind(1), None)[:3]
+            sums = scale.new_empty(n, 3, width)
+        else:  # sums over parts of samples will do for gain and shift, which are the same for all; not for a gate
+            count = n if gate is not None else n * normalisation.part_count(n, length)
+            sums = moved.new_empty(count, 3, width, dtype=torch.float32)
+        d_scale, d_shift, d_gate = sums.unbind(1) if gate is not None else (*sums[:, :2].unbind(1), None)
         d_tokens, d_value = normalisation.backward(
-            moved, moments, value, ctx.bias, gate, scale, d_moved, d_normed, (d_gate, d_shift, d_scale)
+            moved,
+            moments,
+            value,
+            ctx.bias,
+            gate,
+            scale,
+            None if d_moved is None else d_moved.contiguous(),
+            d_normed.contiguous(),
+            (d_gate, d_shift, d_scale),
         )
         if ctx.norm is None:
             return None, None, None, d_tokens, d_value, None, d_gate, d_shift, d_scale
-        ctx.operations.norm_gradient(ctx.norm, sums.flatten(1))
-        return None, None, None, d_tokens, d_value, None, None, None, None
+        ctx.operations.norm_gradient(ctx.norm, sums[:, :2].flatten(1))
+        d_gate = None if d_gate is None else d_gate.to(gate.dtype)
+        return None, None, None, d_tokens, d_value, None, d_gate, None, None
 
 
 class Attend(Function):
@@ -182,14 +191,14 @@ class Embed(Function):
     @staticmethod
     def backward(ctx: Any, d_tokens: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        layer, wide = ctx.layer, d_tokens.flatten(0, 1)
+        layer, wide = ctx.layer, d_tokens.contiguous().flatten(0, 1)
 
         def work() -> None:
             total = skinny.outer(x.flatten(0, 1), wide, layer.in_features)
             put_gradient(layer.weight, total[:-1].T.contiguous())
             put_gradient(layer.bias, total[-1])
 
-        ctx.operations.aside(work, x, wide)
+        ctx.operations.on_side_stream(work, x, wide)
         d_x = skinny.reduce(wide, layer.weight.T.contiguous(), None).view_as(x) if ctx.needs_input_grad[1] else None
         return None, d_x, None, None, None
 
@@ -206,14 +215,14 @@ class LookUp(Function):
     @staticmethod
     def backward(ctx: Any, d_tokens: Tensor) -> Any:
         (symbols,) = ctx.saved_tensors
-        table = ctx.table
+        table, d_tokens = ctx.table, d_tokens.contiguous()
 
         def work() -> None:
             put_gradient(
                 table.weight, skinny.outer(symbols.flatten(), d_tokens.flatten(0, 1), table.num_embeddings)[:-1]
             )
 
-        ctx.operations.aside(work, symbols, d_tokens)
+        ctx.operations.on_side_stream(work, symbols, d_tokens)
         return None, column_sums(d_tokens.flatten(1)).view(d_tokens.shape[1:]), None, None, None
 
 
@@ -234,7 +243,7 @@ class ReadOut(Function):
             if layer.bias is not None:
                 put_gradient(layer.bias, narrow.sum(dim=0))
 
-        ctx.operations.aside(work, narrow, normed)
+        ctx.operations.on_side_stream(work, narrow, normed)
         return skinny.expand(narrow, layer.weight, None, None, normed.dtype).view_as(normed), None, None
 
 

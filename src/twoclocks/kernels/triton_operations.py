@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,13 @@ class TritonForm:
         self.flat.refresh()
 
 
+class Ready(NamedTuple):
+    """Parameters whose gradients are complete, and the update of the backward pass in which they were made."""
+
+    parameters: Sequence[Tensor]
+    early_update: Callable[[int, int], None]
+
+
 class TritonOperations:
     """``Operations`` on the weights of one network; ``join`` before its gradients are read."""
 
@@ -57,19 +64,19 @@ class TritonOperations:
         self.streams: list[torch.cuda.Stream] = []
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
-        self.ready: dict[int, list[Sequence[Tensor]]] = {}  # by stream: those whose gradients it has made
+        self.ready: dict[int, list[Ready]] = {}  # by stream: those whose gradients it has made
 
     def shadow(self, parameter: Tensor) -> Tensor:
         return self.flat.view(self.flat.shadows, parameter)
 
-    # The other streams
+    # The side streams
 
     def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
         """The gradients of a layer's weight and bias, beside what else goes on."""
         weight = self.flat.slot(layer.weight)
         bias = self.flat.slot(layer.bias) if layer.bias is not None else None
         both = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
-        self.aside(lambda: triton_functions.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
+        self.on_side_stream(lambda: triton_functions.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
 
     def norm_gradient(self, norm: nn.LayerNorm, sums: Tensor) -> None:
         """The gradients of gain and bias, of which ``sums`` (rows, 2·width) are parts side by side."""
@@ -77,9 +84,9 @@ class TritonOperations:
         for parameter in both:
             self.flat.slot(parameter)
         gradient = self.flat.stacked(self.flat.gradients, both)
-        self.aside(lambda: column_sums(sums, out=gradient), sums)
+        self.on_side_stream(lambda: column_sums(sums, out=gradient), sums)
 
-    def aside(self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = ()) -> None:
+    def on_side_stream(self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = ()) -> None:
         """Do the work beside the backward pass; ``ready`` has its gradients afterwards, and may then be updated.
 
         By the next turn of its stream, the backward pass has begun all that reads the weights in ``ready``.
@@ -90,14 +97,14 @@ class TritonOperations:
             work()
         else:
             self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
-            with self.other_stream(self.turn):
+            with self.side_stream(self.turn):
                 self.update_ready(self.turn)
                 work()
-        if ready:
-            self.ready.setdefault(self.turn, []).append(ready)
+        if ready and self.flat.early_update is not None:
+            self.ready.setdefault(self.turn, []).append(Ready(ready, self.flat.early_update))
 
     @contextmanager
-    def other_stream(self, turn: int) -> Iterator[None]:
+    def side_stream(self, turn: int) -> Iterator[None]:
         """A stream that waits for what the current one has begun."""
         if not self.streams:
             self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
@@ -106,13 +113,14 @@ class TritonOperations:
             yield
 
     def update_ready(self, turn: int) -> None:
-        """Update what this stream has made the gradients of, if the optimizer offers it."""
-        for parameters in self.ready.pop(turn, []):
-            self.flat.update_early(parameters)
+        """Update what this stream has made the gradients of, in this backward pass."""
+        for parameters, early_update in self.ready.pop(turn, []):
+            if early_update is self.flat.early_update:
+                self.flat.update_early(parameters)
 
     def join(self) -> None:
         for turn, stream in enumerate(self.streams):
-            with self.other_stream(turn):
+            with self.side_stream(turn):
                 self.update_ready(turn)
             torch.cuda.current_stream().wait_stream(stream)
         for turn in list(self.ready):

@@ -12,13 +12,13 @@ import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-DEPTH, STAGES = 64, 4  # rows at a time, and how many times so many are on their way
+DEPTH, STAGES = 64, 4  # rows at a time, and pipeline stages
 TILE, WARPS = (64, 128), 4  # of the result, and the size of a program
 WIDE, WIDE_TILE, WIDE_WARPS = 768, (128, 128), 8  # where both sides have so many entries, larger tiles read less
 
 
 def fits(d_out: Tensor, x: Tensor) -> bool:
-    """The GPU's copy engine wants rows of whole 16 bytes."""
+    """The GPU's Tensor Memory Accelerator (TMA), which copies tiles, wants rows of whole 16 bytes."""
     both = (d_out, x)
     return all(part.element_size() == 2 and part.is_contiguous() and part.shape[1] % 8 == 0 for part in both)
 

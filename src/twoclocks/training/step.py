@@ -66,7 +66,7 @@ class PlainStep:
         self.loss_sum += loss
 
     def backward(self, clean: Tensor) -> Tensor:
-        """The loss of a batch; its gradient is left in the network."""
+        """The loss of a batch; its gradient is left in the network. An update must follow: it may have begun."""
         self.optimizer.zero_grad(set_to_none=True)  # of what is not trained any more, too
         if self.gradient is not None:
             return self.gradient(len(clean), clean, *self.objective.draw(clean, self.generator))
