@@ -29,7 +29,7 @@ class Flat:
     """``values`` and ``gradients`` (float32) and ``shadows`` of all parameters, which become views of ``values``.
 
     ``stacks`` are layers whose weights, and whose biases, are to lie one behind the other. So do gains and biases of
-    all normalisations, in ``norms``.
+    all normalisations.
     """
 
     def __init__(self, network: nn.Module, dtype: torch.dtype, stacks: Sequence[Sequence[nn.Linear]] = ()) -> None:
