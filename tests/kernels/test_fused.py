@@ -30,7 +30,7 @@ from twoclocks.training.order import RandomOrder
 from twoclocks.training.step import PlainStep, finish_gradients, undone, updates_early
 
 pytest.importorskip("triton")
-from twoclocks.kernels import corruption, weight_gradient
+from twoclocks.kernels import corruption, tma
 from twoclocks.kernels.adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
 from twoclocks.kernels.fused_edm import FusedEDM, fused_objective
@@ -219,10 +219,10 @@ def test_shapes_that_no_kernel_takes_fall_back_to_the_same(
     assert all(difference(slopes_fused[key], slope) < 1e-4 * loose for key, slope in slopes.items())
 
 
-def test_matrices_for_the_copy_engine_have_rows_of_whole_16_bytes() -> None:
+def test_matrices_for_the_tma_have_rows_of_whole_16_bytes() -> None:
     eight, ten = torch.zeros(4, 8, dtype=torch.float16), torch.zeros(4, 10, dtype=torch.float16)
-    assert weight_gradient.fits(eight, eight) and not weight_gradient.fits(eight, ten)
-    assert not weight_gradient.fits(eight.float(), eight.float()) and not weight_gradient.fits(eight.T, eight)
+    assert tma.fits(eight, eight) and not tma.fits(eight, ten)
+    assert not tma.fits(eight.float(), eight.float()) and not tma.fits(eight.T, eight)
 
 
 def test_corruption_is_the_textbooks() -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional
 pytest.importorskip("triton")
 from twoclocks.kernels import input_gradient, normalisation, skinny, weight_gradient
 from twoclocks.kernels.column_sums import column_sums
-from twoclocks.kernels.input_gradient import fits
+from twoclocks.kernels.tma import fits
 
 pytestmark = pytest.mark.slow
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -62,7 +62,7 @@ def test_gradients_of_inputs_are_those_of_float32(rows: int, outputs: int, input
     assert stacked.shape == (1, rows, inputs)
 
 
-def test_what_the_copy_engine_cannot_read_is_left_to_a_library() -> None:
+def test_what_the_tma_cannot_read_is_left_to_a_library() -> None:
     half, odd = torch.zeros(4, 16, dtype=HALF), torch.zeros(4, 12, dtype=HALF)
     assert fits(half, half) and not fits(odd, half) and not fits(half, odd)
     assert not fits(half.float(), half) and not fits(half.expand(2, 4, 16), half)
@@ -101,7 +101,7 @@ def test_gradients_of_wide_and_narrow_weights_are_those_of_float32(outputs: int,
     d_out, x = normal(rows, outputs).to(HALF), normal(rows, inputs, seed=1).to(HALF)
     memory = torch.full((outputs * inputs + outputs + 64,), 7.0, device=DEVICE)
     weight, bias = memory[: outputs * inputs].view(outputs, inputs), memory[outputs * inputs : -64]
-    assert weight_gradient.fits(d_out, x)
+    assert fits(d_out, x)
     weight_gradient.weight_gradient(d_out, x, weight, bias)
     assert error(weight, d_out.float().T @ x.float()) < 1e-4
     assert error(bias, d_out.float().sum(dim=0)) < 1e-4

@@ -109,7 +109,7 @@ class Flat:
         self.written.clear()
 
     def check(self) -> None:
-        """Refuse what kernels and the optimizer on flat memory would compute wrongly, and say nothing of."""
+        """Refuse what would be computed wrongly without an error."""
         fix = "use kernels: plain for this model"
         if not all(parameter.requires_grad for parameter in self.places):
             raise ValueError(f"a weight is frozen (requires_grad is False), and would be trained all the same; {fix}")

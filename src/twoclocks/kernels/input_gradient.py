@@ -20,12 +20,6 @@ WARPS, STAGES = 8, 3
 WIDEST = 512  # of the narrower side: beyond it a library's product is faster than what is gained beside it
 
 
-def fits(d_out: Tensor, weight: Tensor) -> bool:
-    """The GPU's Tensor Memory Accelerator (TMA), which copies tiles, wants rows of whole 16 bytes."""
-    both = (d_out, weight)
-    return all(part.element_size() == 2 and part.is_contiguous() and part.shape[-1] % 8 == 0 for part in both)
-
-
 def input_gradient(d_out: Tensor, weight: Tensor, product: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
     """(…, inputs) of d_out (…, outputs) and weight (outputs, inputs); product (…, inputs) and bias (inputs,)."""
     outputs, inputs = weight.shape

@@ -25,7 +25,8 @@ def modulation_layers(network: DiT) -> Stacks:
 def dit_forward(network: DiT, do: Operations, x: Tensor, noise_label: Tensor) -> Tensor:
     condition = functional.silu(network.noise_embedding(noise_label))
     vectors = iter(do.modulations(condition, modulation_layers(network)[0]))
-    tokens = do.embed(to_patches(x, network.patch), network.embed, network.positions)  # last, so first backward
+    # Last, so that its gradient is begun first, and made beside those of what depends on the noise level.
+    tokens = do.embed(to_patches(x, network.patch), network.embed, network.positions)
     tokens = network.registers.behind(tokens)
     keys = row_keys(x) if network.drops and network.training else None
     update = None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from twoclocks.kernels import activation, attention, input_gradient, normalisation, skinny, weight_gradient
+from twoclocks.kernels import activation, attention, input_gradient, normalisation, skinny, tma, weight_gradient
 from twoclocks.kernels.column_sums import column_sums
 
 if TYPE_CHECKING:
@@ -249,21 +249,21 @@ class ReadOut(Function):
 
 def times_weight(d_out: Tensor, weight: Tensor) -> Tensor:
     """d_out (…, outputs) · weight (outputs, inputs)."""
-    if min(weight.shape) <= input_gradient.WIDEST and input_gradient.fits(d_out, weight):
+    if min(weight.shape) <= input_gradient.WIDEST and tma.fits(d_out, weight):
         return input_gradient.input_gradient(d_out, weight)
     return d_out @ weight
 
 
 def behind_gelu(d_out: Tensor, weight: Tensor, product: Tensor, bias: Tensor) -> Tensor:
     """(d_out · weight) ⊙ GELU′(product + bias)."""
-    if input_gradient.fits(d_out, weight):
+    if tma.fits(d_out, weight):
         return input_gradient.input_gradient(d_out, weight, product, bias)
     return activation.backward(product, bias, d_out @ weight)
 
 
 def layer_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """weight = d_outᵀ · x and bias = the sum of d_out over rows, in float32."""
-    if weight_gradient.fits(d_out, x):
+    if tma.fits(d_out, x):
         weight_gradient.weight_gradient(d_out, x, weight, bias)
         return
     float_product(d_out.T, x, weight)

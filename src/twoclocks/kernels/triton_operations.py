@@ -92,20 +92,19 @@ class TritonOperations:
         By the next turn of its stream, the backward pass has begun all that reads the weights in ``ready``.
         """
         self.turn = (self.turn + 1) % STREAMS
-        if not reads[0].is_cuda:
+        self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
+        with self.side_stream(self.turn):
             self.update_ready(self.turn)
             work()
-        else:
-            self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
-            with self.side_stream(self.turn):
-                self.update_ready(self.turn)
-                work()
         if ready and self.flat.early_update is not None:
             self.ready.setdefault(self.turn, []).append(Ready(ready, self.flat.early_update))
 
     @contextmanager
     def side_stream(self, turn: int) -> Iterator[None]:
-        """A stream that waits for what the current one has begun."""
+        """Inside, work goes to a stream that waits for what the current one has begun; a CPU has none."""
+        if not self.flat.values.is_cuda:
+            yield
+            return
         if not self.streams:
             self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
         self.streams[turn].wait_stream(torch.cuda.current_stream())
@@ -119,12 +118,11 @@ class TritonOperations:
                 self.flat.update_early(parameters)
 
     def join(self) -> None:
-        for turn, stream in enumerate(self.streams):
+        for turn in list(self.ready):
             with self.side_stream(turn):
                 self.update_ready(turn)
+        for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
-        for turn in list(self.ready):
-            self.update_ready(turn)
         self.held.clear()
         self.flat.gather()
 

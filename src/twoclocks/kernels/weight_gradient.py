@@ -17,12 +17,6 @@ TILE, WARPS = (64, 128), 4  # of the result, and the size of a program
 WIDE, WIDE_TILE, WIDE_WARPS = 768, (128, 128), 8  # where both sides have so many entries, larger tiles read less
 
 
-def fits(d_out: Tensor, x: Tensor) -> bool:
-    """The GPU's Tensor Memory Accelerator (TMA), which copies tiles, wants rows of whole 16 bytes."""
-    both = (d_out, x)
-    return all(part.element_size() == 2 and part.is_contiguous() and part.shape[1] % 8 == 0 for part in both)
-
-
 def weight_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """weight (outputs, inputs) = d_outᵀ · x of (rows, outputs) and (rows, inputs); bias = the sum of d_out's rows."""
     rows, outputs, inputs = len(x), d_out.shape[1], x.shape[1]
