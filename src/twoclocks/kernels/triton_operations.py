@@ -52,7 +52,7 @@ class Ready(NamedTuple):
     """Parameters whose gradients are complete, and the update of the backward pass in which they were made."""
 
     parameters: Sequence[Tensor]
-    early_update: Callable[[int, int], None]
+    early_update: Callable[[int, int], None] | None
 
 
 class TritonOperations:
@@ -96,7 +96,7 @@ class TritonOperations:
         with self.side_stream(self.turn):
             self.update_ready(self.turn)
             work()
-        if ready and self.flat.early_update is not None:
+        if ready:
             self.ready.setdefault(self.turn, []).append(Ready(ready, self.flat.early_update))
 
     @contextmanager
@@ -118,12 +118,10 @@ class TritonOperations:
                 self.flat.update_early(parameters)
 
     def join(self) -> None:
-        for turn in list(self.ready):
-            with self.side_stream(turn):
-                self.update_ready(turn)
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
         self.held.clear()
+        self.ready.clear()  # the optimizer's step updates them
         self.flat.gather()
 
     # The operations
