@@ -77,8 +77,12 @@ def test_repeated_keys_are_found_in_linear_time() -> None:
         assert len(parse_yaml(text, "x")) == count
         return time.process_time() - begin
 
+    def least(count: int) -> float:
+        """A machine that does something else meanwhile makes single measurements longer."""
+        return min(seconds(count) for _ in range(3))
+
     seconds(100)
-    assert seconds(8_000) < 30 * seconds(1_000)  # 8 times as many keys; 64 times where it is quadratic
+    assert least(8_000) < 30 * least(1_000)  # 8 times as many keys; 64 times where it is quadratic
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "socket", "folder", "NUL", "loop", "large"])
