@@ -15,7 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from twoclocks.kernels import attention, skinny, triton_functions
+from twoclocks.kernels import (
+    attention,
+    modulation_functions,
+    skinny,
+    skinny_functions,
+    triton_functions,
+    weight_gradient,
+)
 from twoclocks.kernels.column_sums import column_sums
 from twoclocks.kernels.flat import Flat
 from twoclocks.kernels.operations import Update
@@ -64,6 +71,7 @@ class TritonOperations:
         self.streams: list[torch.cuda.Stream] = []
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
+        self.vectors: modulation_functions.VectorGradients | None = None  # of this forward pass
         self.ready: dict[int, list[Ready]] = {}  # by stream: those whose gradients it has made
 
     def shadow(self, parameter: Tensor) -> Tensor:
@@ -76,7 +84,7 @@ class TritonOperations:
         weight = self.flat.slot(layer.weight)
         bias = self.flat.slot(layer.bias) if layer.bias is not None else None
         both = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
-        self.on_side_stream(lambda: triton_functions.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
+        self.on_side_stream(lambda: weight_gradient.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
 
     def norm_gradient(self, norm: nn.LayerNorm, sums: Tensor) -> None:
         """The gradients of gain and bias, of which ``sums`` (rows, 2·width) are parts side by side."""
@@ -124,23 +132,28 @@ class TritonOperations:
         self.ready.clear()  # the optimizer's step updates them
         self.flat.gather()
 
+    def gradient_places(self, *vectors: Tensor | None) -> list[Tensor | None]:
+        """Where the gradients of these vectors are to be written, if they are parts of ``modulations``."""
+        places = self.vectors
+        return [None if places is None else places.place(vector) for vector in vectors]
+
     # The operations
 
     def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
         """The outputs of all layers for ``condition`` (n, width), cut into vectors (n, width) in their order."""
-        whole: Tensor = triton_functions.Stacked.apply(condition.to(self.dtype), self, tuple(layers))
-        return whole.split(condition.shape[1], dim=1)
+        vectors: tuple[Tensor, ...] = modulation_functions.Stacked.apply(condition.to(self.dtype), self, tuple(layers))
+        return vectors
 
     def modulate(
         self, tokens: Tensor, update: Update | None, shift: Tensor, scale: Tensor, eps: float
     ) -> tuple[Tensor, Tensor]:
         """Tokens with the update, and these normalised, scaled and shifted, each sample by its own vector."""
-        return triton_functions.Normalise.apply(self, None, eps, tokens, *(update or NOTHING), shift, scale)
+        return modulation_functions.Normalise.apply(self, None, eps, tokens, *(update or NOTHING), shift, scale)
 
     def normalise(self, tokens: Tensor, update: Update | None, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         """Tokens with the update, and these normalised with the layer's gain and bias."""
         vectors = norm.bias.detach(), norm.weight.detach()
-        return triton_functions.Normalise.apply(self, norm, norm.eps, tokens, *(update or NOTHING), *vectors)
+        return modulation_functions.Normalise.apply(self, norm, norm.eps, tokens, *(update or NOTHING), *vectors)
 
     def attend(self, normed: Tensor, layer: nn.Linear, heads: int, causal: bool = False) -> Tensor:
         """Attention (n, length, width); ``layer`` makes its queries, keys and values."""
@@ -167,33 +180,29 @@ class TritonOperations:
         """x Wᵀ, without the bias."""
         return triton_functions.Product.apply(x, self, layer)
 
-    def with_bias(self, x: Tensor, layer: nn.Linear) -> Tensor:
-        """x Wᵀ with the bias, for use outside of autograd."""
-        return functional.linear(x, self.shadow(layer.weight), self.shadow(layer.bias))
-
     def linear(self, x: Tensor, layer: nn.Linear) -> Tensor:
         """The layer's output."""
         if torch.is_grad_enabled():  # the product's backward pass gives the bias its gradient
             return self.product(x, layer) + layer.bias.detach().to(self.dtype)
-        return self.with_bias(x, layer)
+        return triton_functions.with_bias(x, self, layer)
 
     def embed(self, x: Tensor, layer: nn.Linear, positions: Tensor) -> Tensor:
         """Tokens (n, length, width) of entries (n, length, channels), each at its position (length, width)."""
         if layer.in_features > skinny.MOST:
             embedded: Tensor = layer(x) + positions
             return embedded
-        return triton_functions.Embed.apply(layer.weight, x, self, layer, positions)
+        return skinny_functions.Embed.apply(layer.weight, x, self, layer, positions)
 
     def look_up(self, symbols: Tensor, table: nn.Embedding, positions: Tensor) -> Tensor:
         """Tokens (n, length, width) of symbols (n, length), each at its position (length, width)."""
         if table.num_embeddings > skinny.MOST:
             embedded: Tensor = table(symbols) + positions
             return embedded
-        return triton_functions.LookUp.apply(table.weight, positions, symbols, self, table)
+        return skinny_functions.LookUp.apply(table.weight, positions, symbols, self, table)
 
     def read_out(self, normed: Tensor, layer: nn.Linear) -> Tensor:
         """The output of the network's last layer, in float32."""
         if layer.out_features > skinny.MOST:
             out: Tensor = layer(normed.to(layer.weight.dtype))
             return out
-        return triton_functions.ReadOut.apply(normed, self, layer)
+        return skinny_functions.ReadOut.apply(normed, self, layer)

@@ -7,14 +7,36 @@ nothing is left to add.
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from twoclocks.kernels import tma
+from twoclocks.kernels.column_sums import column_sums
+
 DEPTH, STAGES = 64, 4  # rows at a time, and pipeline stages
 TILE, WARPS = (64, 128), 4  # of the result, and the size of a program
 WIDE, WIDE_TILE, WIDE_WARPS = 768, (128, 128), 8  # where both sides have so many entries, larger tiles read less
+
+
+def layer_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """weight = d_outᵀ · x and bias = the sum of d_out over rows, in float32."""
+    if tma.fits(d_out, x):
+        weight_gradient(d_out, x, weight, bias)
+        return
+    float_product(d_out.T, x, weight)
+    if bias is not None:
+        column_sums(d_out, out=bias)
+
+
+def float_product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """out = left · right, rounded to nothing less than float32."""
+    if left.is_cuda and left.dtype != torch.float32:
+        torch.mm(left, right, out_dtype=torch.float32, out=out)
+    else:
+        torch.mm(left.float(), right.float(), out=out)
 
 
 def weight_gradient(d_out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
