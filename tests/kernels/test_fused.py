@@ -33,7 +33,7 @@ pytest.importorskip("triton")
 from twoclocks.kernels import corruption, tma
 from twoclocks.kernels.adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
-from twoclocks.kernels.fused_edm import FusedEDM, fused_objective
+from twoclocks.kernels.fused_objectives import FusedEDM, fused_objective
 from twoclocks.kernels.operations import Update
 from twoclocks.kernels.triton_operations import TritonForm, TritonOperations
 

@@ -21,7 +21,7 @@ def use_kernels(network: Network, objective: Objective, settings: TrainingSettin
     network.fused = make_form(network, settings.precision, settings.on_gpu, fused, settings.optimizer)
     if not isinstance(network.fused, FlatForm):
         return objective
-    from twoclocks.kernels.fused_edm import fused_objective  # which needs Triton
+    from twoclocks.kernels.fused_objectives import fused_objective  # which needs Triton
 
     return fused_objective(objective)
 
