@@ -17,6 +17,7 @@ from twoclocks.kernels.operations import Update
 from twoclocks.kernels.registry import fusions
 from twoclocks.models.attention import merge_heads, split_heads
 from twoclocks.models.base import Network
+from twoclocks.models.dit import NoiseEmbedding
 
 LONGEST = 128  # tokens, to which all weights of the attention are stored
 
@@ -56,6 +57,9 @@ def dtype_of(network: nn.Module) -> torch.dtype:
 
 class CpuOperations:
     """``Operations`` in float32."""
+
+    def noise_condition(self, label: Tensor, embedding: NoiseEmbedding) -> Tensor:
+        return functional.silu(embedding(label))
 
     def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> Sequence[Tensor]:
         weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])

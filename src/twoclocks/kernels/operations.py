@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
 
+from twoclocks.models.dit import NoiseEmbedding
+
 
 class Update(NamedTuple):
     """What a branch adds to the tokens: gate ⊙ (value + bias).
@@ -22,6 +24,9 @@ class Update(NamedTuple):
 
 class Operations(Protocol):
     """The operations of one device, written once for every network (``transformers.py``)."""
+
+    def noise_condition(self, label: Tensor, embedding: NoiseEmbedding) -> Tensor:
+        """silu of the embedding of labels (n,), in the type of the products; (1, width) where all share one label."""
 
     def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> Sequence[Tensor]:
         """The outputs of all layers for ``condition`` (n, width), cut into vectors (n, width) in their order."""

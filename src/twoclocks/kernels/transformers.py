@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from twoclocks.kernels.operations import Operations, Update
 from twoclocks.kernels.registry import Stacks, fused_forward
@@ -23,7 +22,7 @@ def modulation_layers(network: DiT) -> Stacks:
 
 @fused_forward(DiT, stacks=modulation_layers)
 def dit_forward(network: DiT, do: Operations, x: Tensor, noise_label: Tensor) -> Tensor:
-    condition = functional.silu(network.noise_embedding(noise_label))
+    condition = do.noise_condition(noise_label, network.noise_embedding)
     vectors = iter(do.modulations(condition, modulation_layers(network)[0]))
     # Last, so that its gradient is begun first, and made beside those of what depends on the noise level.
     tokens = do.embed(to_patches(x, network.patch), network.embed, network.positions)

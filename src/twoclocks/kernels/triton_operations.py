@@ -25,10 +25,12 @@ from twoclocks.kernels import (
 )
 from twoclocks.kernels.column_sums import column_sums
 from twoclocks.kernels.flat import Flat
+from twoclocks.kernels.noise_functions import NoiseCondition
 from twoclocks.kernels.operations import Update
 from twoclocks.kernels.registry import Stacks, fusions
 from twoclocks.models.attention import merge_heads, split_heads
 from twoclocks.models.base import Network
+from twoclocks.models.dit import NoiseEmbedding
 
 NOTHING: tuple[None, None, None] = (None, None, None)
 STREAMS = 2  # beside the backward pass: several small gradients at a time
@@ -138,6 +140,12 @@ class TritonOperations:
         return [None if places is None else places.place(vector) for vector in vectors]
 
     # The operations
+
+    def noise_condition(self, label: Tensor, embedding: NoiseEmbedding) -> Tensor:
+        """silu of the embedding of labels (n,), in the type of the products; (1, width) where all share one label."""
+        if label.requires_grad:  # which the kernels do not offer
+            return functional.silu(embedding(label)).to(self.dtype)
+        return NoiseCondition.apply(embedding.layers[0].weight, label, self, embedding)
 
     def modulations(self, condition: Tensor, layers: Sequence[nn.Linear]) -> tuple[Tensor, ...]:
         """The outputs of all layers for ``condition`` (n, width), cut into vectors (n, width) in their order."""
