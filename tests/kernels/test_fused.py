@@ -388,6 +388,7 @@ def test_an_early_update_changes_nothing_but_what_is_complete() -> None:
 def test_frozen_weights_and_weights_of_two_uses_are_refused() -> None:
     for spoil, words in (("freeze", "frozen"), ("penalty", "fused operations and by others")):
         network = Optional().to(DEVICE)
+        network.operations = TritonOperations(network, torch.float32)
         loss = network(torch.randn(4, 16, device=DEVICE, requires_grad=True), 1).sum()
         if spoil == "freeze":
             network.sometimes.weight.requires_grad_(False)

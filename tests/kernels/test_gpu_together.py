@@ -133,5 +133,7 @@ def test_runs_together_have_the_losses_of_runs_alone(preset: str, form: Form, tm
         ours, alone = load_run(member.out), run(member.settings, tmp_path / f"alone-{place}")
         mine, theirs = ours.metrics(), alone.metrics()
         assert mine["step"].tolist() == theirs["step"].tolist() and ours.settings == member.settings
+        early = mine["step"] <= 100  # later, what rounding has moved apart goes on to part: the networks memorize
         for name in ("loss_train", "loss_held_out"):
-            assert np.allclose(mine[name], theirs[name], rtol=0.1), name
+            assert np.allclose(mine[name][early], theirs[name][early], rtol=0.02), name
+            assert np.allclose(mine[name], theirs[name], rtol=0.25), name

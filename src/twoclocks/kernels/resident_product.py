@@ -49,9 +49,10 @@ LAYOUT = gl.NVMMASharedLayout(128, 16, 2)  # of tiles in shared memory
 
 
 def fits(x: Tensor, weight: Tensor, inputs: int, outputs: int) -> bool:
-    """Whether these kernels can multiply rows of ``inputs`` with a weight: on Hopper, in 16 bits, by whole tiles."""
+    """Whether these kernels can multiply rows of ``inputs`` with a weight: on Hopper, in bfloat16, by whole tiles."""
     shapes = inputs % DEPTH.value == 0 and inputs <= MOST_INPUTS and outputs % SIDE.value == 0
-    return shapes and x.is_cuda and x.dtype == weight.dtype and tiles.fits(x, weight) and _is_hopper(x.device)
+    types = x.dtype == weight.dtype == torch.bfloat16
+    return shapes and types and x.is_cuda and tiles.fits(x, weight) and _is_hopper(x.device)
 
 
 @cache
@@ -91,7 +92,7 @@ def behind_gelu(d_out: Tensor, weight: Tensor, product: Tensor, bias: Tensor) ->
 def _launch(kind: int, x: Tensor, weight: Tensor, bias: Tensor, product: Tensor, out: Tensor) -> None:
     inputs, outputs = x.shape[-1], out.shape[-1]
     rows, columns = x.numel() // inputs, outputs // SIDE.value
-    groups = min(_multiprocessors(x.device) // columns, triton.cdiv(rows, SIDE.value))
+    groups = max(1, min(_multiprocessors(x.device) // columns, triton.cdiv(rows, SIDE.value)))
     square, half = [SIDE.value, DEPTH.value], [SIDE.value, HALF.value]
     warps = WARPS[kind]
     _resident_product[(columns * groups,)](
@@ -160,20 +161,22 @@ def _load(x, weight, product, memory, signals, place, GROUPS: gl.constexpr, CHUN
     for chunk in gl.static_range(CHUNKS):
         corner = [chunk * DEPTH, left] if KIND == SLOPE else [left, chunk * DEPTH]
         load_tile(weight, corner, ready, weights.index(chunk))
-    for turn in range(gl.cdiv(rows - first * SIDE, GROUPS * SIDE)):
-        top = (first + turn * GROUPS) * SIDE
+    count = 0
+    turn = 0
+    for top in range(first * SIDE, rows, GROUPS * SIDE):
         for chunk in gl.static_range(CHUNKS):
-            count = turn * CHUNKS + chunk
             slot, phase = count % SLOTS, (count // SLOTS) & 1
             mbarrier.wait(freed.index(slot), phase ^ 1)
             mbarrier.expect(loaded.index(slot), x.block_type.nbytes)
             load_tile(x, [top, chunk * DEPTH], loaded.index(slot), tiles.index(slot))
+            count += 1
         if KIND == SLOPE:
             group = turn % 2
             mbarrier.wait(unstaged.index(group), ((turn // 2) & 1) ^ 1)
             mbarrier.expect(staged.index(group), 2 * product.block_type.nbytes)
             load_tile(product, [top, left], staged.index(group), staging.index(2 * group))
             load_tile(product, [top, left + HALF], staged.index(group), staging.index(2 * group + 1))
+        turn += 1  # noqa: SIM113
 
 
 @gluon.jit
@@ -203,9 +206,8 @@ def _multiply(
     rows, left, first = place
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, SIDE, 16])
     mbarrier.wait(have_weights.index(0), 0)
-    begin, step = (first + GROUP * GROUPS) * SIDE, 2 * GROUPS * SIDE
-    for turn in range(gl.cdiv(rows - begin, step)):
-        top = begin + turn * step
+    turn = 0
+    for top in range((first + GROUP * GROUPS) * SIDE, rows, 2 * GROUPS * SIDE):
         start = (2 * turn + GROUP) * CHUNKS
         # Only one group multiplies at a time. A barrier's phase can be told from the next one only, so no group may
         # wait for tiles whose turn comes after the other group's.
@@ -231,6 +233,7 @@ def _multiply(
         halves = gl.split(gl.permute(gl.reshape(whole, (SIDE, 2, HALF)), (0, 2, 1)))
         for part in gl.static_range(2):
             _finish(halves[part], part, GROUP, product, out, staging, biases, top, left, KIND, WARPS)
+        turn += 1  # noqa: SIM113
     tma.store_wait(0)
 
 
