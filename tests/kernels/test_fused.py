@@ -374,15 +374,84 @@ def test_an_early_update_changes_nothing_but_what_is_complete() -> None:
     torch.manual_seed(0)
     network = Between().to(DEVICE)
     early = network.operations.flat
-    seen: list[tuple[int, int]] = []
-    early.early_update = lambda start, end: seen.append((start, end))
+    seen: list[tuple[int, int, bool]] = []
+    early.early_update = lambda start, end, shadows: seen.append((start, end, shadows))
     for parameters in ([network.layer.weight, network.layer.bias], [network.one.weight, network.one.bias]):
         early.update_early(parameters)
-    early.update_early([network.one.weight])
     assert seen == []
     early.update_early([network.one.weight, network.two.weight])
-    start, end = early.places[network.one.weight][0], early.places[network.two.weight][1]
-    assert seen == [(start, end)]
+    early.update_early([network.one.weight], shadows=False)
+    (start, middle), (_, end) = early.places[network.one.weight], early.places[network.two.weight]
+    assert seen == [(start, end, True), (start, middle, False)]
+    early.update_early([network.layer.bias])  # 16 numbers, and the gap behind them
+    assert seen[-1] == (early.places[network.layer.bias][0], early.places[network.layer.bias][0] + 64, True)
+
+
+class Modulated(Network):
+    """Normalisations whose modulations come from two layers; ``use`` says which are used more than once."""
+
+    def __init__(self, use: str = "once") -> None:
+        super().__init__()
+        self.use = use
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(16, 48)
+        self.operations = TritonOperations(self, torch.float32, [[self.first, self.second]])
+
+    def forward(self, x: Tensor, condition: Tensor, fused: bool = True) -> Tensor:
+        layers = self.first, self.second
+        if fused:
+            vectors = self.operations.modulations(condition, layers)
+        else:
+            vectors = torch.cat([layer(condition) for layer in layers], dim=1).split(16, dim=1)
+        x, normed = self.modulate(fused, x, None, vectors[0], vectors[1])
+        again = vectors[0 if self.use == "twice" else 3]
+        _, normed = self.modulate(fused, x, Update(normed, gate=vectors[2]), again, vectors[4])
+        return normed + vectors[1][:, None] if self.use == "elsewhere" else normed
+
+    def modulate(
+        self, fused: bool, x: Tensor, update: Update | None, shift: Tensor, scale: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        if fused:
+            return self.operations.modulate(x, update, shift, scale, 1e-6)
+        x = x if update is None else x + update.gate[:, None] * update.value
+        return x, functional.layer_norm(x, (16,), eps=1e-6) * (1 + scale[:, None]) + shift[:, None]
+
+
+@pytest.mark.parametrize("use", ["once", "twice"])
+def test_gradients_of_modulations_are_autograds(use: str) -> None:
+    """Those of a layer are begun when all its vectors have theirs; with one of two uses, or of none, at the end."""
+    torch.manual_seed(0)
+    network = Modulated(use).to(DEVICE)
+    network.operations = TritonOperations(network, torch.float32, [[network.first, network.second]])
+    flat, begun = network.operations.flat, []
+    gradient = network.operations.modulation_gradient
+    network.operations.modulation_gradient = lambda layer, *more: (begun.append(layer), gradient(layer, *more))
+    given = torch.randn(5, 3, 16, device=DEVICE), torch.randn(5, 16, device=DEVICE, requires_grad=True)
+    weight = torch.randn(5, 3, 16, device=DEVICE)
+    before = flat.values.clone()
+    flat.early_update = lambda start, end, shadows: (flat.values[start:end].add_(1.0), shadows and 1 / 0)
+    (network(*given) * weight).sum().backward()
+    d_condition, given[1].grad = given[1].grad, None
+    network.operations.join()
+    assert begun == [network.second, network.first] if use == "once" else [network.first, network.second]
+    start, end = flat.places[network.first.weight][0], flat.places[network.second.weight][1]
+    assert torch.equal(flat.values[start:end], before[start:end] + 1)
+    assert torch.equal(flat.shadows[start:end], flat.values[start:end])  # renewed after the last product
+    flat.values.copy_(before)
+    slopes = {parameter: flat.slots[parameter].clone() for parameter in network.parameters()}
+    network.zero_grad(set_to_none=True)
+    (network(*given, fused=False) * weight).sum().backward()
+    loose = 1e-3 if DEVICE == "cuda" else 1e-5
+    assert difference(d_condition, given[1].grad) < loose
+    for parameter in network.parameters():
+        assert difference(slopes[parameter], parameter.grad) < loose
+
+
+def test_a_modulation_that_other_operations_use_too_is_refused() -> None:
+    network = Modulated("elsewhere").to(DEVICE)
+    network.operations = TritonOperations(network, torch.float32, [[network.first, network.second]])
+    out = network(torch.randn(5, 3, 16, device=DEVICE), torch.randn(5, 16, device=DEVICE, requires_grad=True))
+    with pytest.raises(ValueError, match="modulation is used by other operations"):
+        out.square().sum().backward()
 
 
 def test_frozen_weights_and_weights_of_two_uses_are_refused() -> None:

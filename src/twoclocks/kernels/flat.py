@@ -6,7 +6,7 @@ So the optimizer is one kernel in one pass, products read the shadows, and layer
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -57,7 +57,7 @@ class Flat:
                 parameter.data = self.view(self.values, parameter)
         self.slots = {parameter: self.view(self.gradients, parameter) for parameter in self.places}
         self.written: set[Tensor] = set()  # since the last ``gather``
-        self.early_update: Callable[[int, int], None] | None = None  # of a part whose gradients are complete
+        self.early_update: Callable[[int, int, bool], None] | None = None  # of a part whose gradients are complete
         self.refresh()
 
     def view(self, memory: Tensor, parameter: Tensor) -> Tensor:
@@ -70,22 +70,27 @@ class Flat:
         start, end = self.places[parameters[0]][0], self.places[parameters[-1]][1]
         return memory[start:end].view(-1, *parameters[0].shape[1:])
 
-    def update_early(self, parameters: Sequence[Tensor]) -> None:
-        """Change parameters that are whole groups, if the optimizer offers it during this backward pass.
+    def update_early(self, parameters: Sequence[Tensor], shadows: bool = True) -> None:
+        """Change parameters that lie one behind the other, if the optimizer offers it during this backward pass.
 
-        Their gradients must be complete, and nothing may read their shadows any more.
+        Their gradients must be complete. Nothing may read their shadows any more, or these stay as they are until
+        ``refresh``.
         """
         if self.early_update is None:
             return
-        begin = bisect_right(self.starts, self.places[parameters[0]][0]) - 1
-        end = bisect_left(self.starts, self.places[parameters[-1]][1])
-        between = [id(one) for group in self.groups[begin:end] for one in group]
-        if between == [id(one) for one in parameters]:  # the others between them may have no gradient yet
-            self.early_update(self.starts[begin], self.starts[end])
+        begin, end = self.places[parameters[0]][0], self.places[parameters[-1]][1]
+        between = [id(one) for one, (start, _) in self.places.items() if begin <= start < end]
+        if between != [id(one) for one in parameters]:  # the others between them may have no gradient yet
+            return
+        last = bisect_right(self.starts, self.places[parameters[-1]][0]) - 1
+        if parameters[-1] is self.groups[last][-1]:
+            end = self.starts[last + 1]  # with the gap behind the group
+        self.early_update(begin, end, shadows)
 
-    def refresh(self) -> None:
-        """Renew the shadows from the values."""
-        self.shadows.copy_(self.values)
+    def refresh(self, parameters: Sequence[Tensor] = ()) -> None:
+        """Renew the shadows from the values; of all parameters, or of some that lie one behind the other."""
+        begin, end = (self.places[parameters[0]][0], self.places[parameters[-1]][1]) if parameters else (0, None)
+        self.shadows[begin:end].copy_(self.values[begin:end])
 
     def slot(self, parameter: Tensor) -> Tensor:
         """Where the parameter's gradient is to be written, which may happen once per step."""

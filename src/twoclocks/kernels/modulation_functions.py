@@ -6,7 +6,9 @@ the layers reads them. Autograd would copy them together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,18 +16,23 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from twoclocks.kernels import normalisation
-from twoclocks.kernels.column_sums import column_sums
-from twoclocks.kernels.weight_gradient import float_product
 
 if TYPE_CHECKING:
     from twoclocks.kernels.triton_operations import TritonOperations
 
 
 class VectorGradients:
-    """Gradients of vectors that are parts of one tensor, in memory of the same shape, each at its vector's place."""
+    """Gradients of vectors that are parts of one tensor, in memory of the same shape, each at its vector's place.
 
-    def __init__(self, whole: Tensor) -> None:
-        self.whole, self.gradients = whole, torch.empty_like(whole)
+    ``counts``: how many vectors each layer makes, in their order. A layer's gradient is begun by ``begin`` when those
+    of all its vectors are there.
+    """
+
+    def __init__(self, whole: Tensor, counts: Sequence[int], begin: Callable[[int, Tensor], None]) -> None:
+        self.whole, self.gradients, self.begin = whole, torch.empty_like(whole), begin
+        self.width = whole.shape[1] // sum(counts)
+        self.ends = list(itertools.accumulate(counts))  # of each layer's vectors
+        self.left = list(counts)  # vectors whose gradients are to come
         self.taken: set[int] = set()
 
     def place(self, vector: Tensor | None) -> Tensor | None:
@@ -34,17 +41,40 @@ class VectorGradients:
             return None
         place = self.gradients.as_strided(vector.shape, vector.stride(), vector.storage_offset())
         if place.data_ptr() in self.taken:
+            self.left[self.layer(place)] = -1  # a sum of two: autograd makes it, and it is complete at the end only
             return None
         self.taken.add(place.data_ptr())
         return place
 
+    def layer(self, place: Tensor) -> int:
+        return bisect_right(self.ends, place.storage_offset() // self.width)
+
+    def written(self, places: Sequence[Tensor | None]) -> None:
+        """Note that gradients are there, and begin those of layers that have all."""
+        for place in places:
+            if place is not None and self.left[layer := self.layer(place)] > 0:
+                self.left[layer] -= 1
+                if self.left[layer] == 0:
+                    self.begin(layer, self.of_layer(layer))
+
+    def of_layer(self, layer: int) -> Tensor:
+        """The gradients of a layer's vectors, side by side."""
+        start = self.ends[layer - 1] if layer else 0
+        return self.gradients[:, start * self.width : self.ends[layer] * self.width]
+
     def collect(self, gradients: Sequence[Tensor | None]) -> Tensor:
-        """All gradients; those that are elsewhere are copied to their places."""
-        for gradient, place in zip(gradients, self.gradients.chunk(len(gradients), dim=1), strict=True):
-            if gradient is None:
-                place.zero_()
-            elif gradient.data_ptr() != place.data_ptr():
-                place.copy_(gradient)
+        """All gradients, from autograd; those that are elsewhere are copied to their places."""
+        for number, (gradient, place) in enumerate(
+            zip(gradients, self.gradients.split(self.width, dim=1), strict=True)
+        ):
+            if gradient is not None and gradient.data_ptr() == place.data_ptr():
+                continue
+            if self.left[bisect_right(self.ends, number)] == 0:
+                raise ValueError("a modulation is used by other operations, too; use kernels: plain for this model")
+            place.zero_() if gradient is None else place.copy_(gradient)
+        for layer, left in enumerate(self.left):
+            if left:
+                self.begin(layer, self.of_layer(layer))
         return self.gradients
 
 
@@ -54,30 +84,24 @@ class Stacked(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, operations: TritonOperations, layers: tuple[nn.Linear, ...]) -> Any:
         flat, width = operations.flat, x.shape[1]
-        weight = flat.stacked(flat.shadows, [layer.weight for layer in layers])
+        weights = [layer.weight for layer in layers]
         bias = flat.stacked(flat.shadows, [layer.bias for layer in layers])
-        whole = torch.addmm(bias, x, weight.T)
-        ctx.save_for_backward(x)
-        ctx.operations, ctx.layers = operations, layers
-        ctx.vectors = operations.vectors = VectorGradients(whole) if any(ctx.needs_input_grad) else None
+        whole = torch.addmm(bias, x, flat.stacked(flat.shadows, weights).T)
+
+        def begin(layer: int, d_out: Tensor) -> None:
+            operations.modulation_gradient(layers[layer], d_out, x)
+
+        ctx.operations, ctx.weights, ctx.vectors = operations, weights, None
+        if any(ctx.needs_input_grad):
+            ctx.vectors = VectorGradients(whole, [layer.out_features // width for layer in layers], begin)
+        operations.vectors = ctx.vectors
         return whole.split(width, dim=1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        (x,) = ctx.saved_tensors
-        flat, d_out = ctx.operations.flat, ctx.vectors.collect(gradients)
-        weights, biases = [layer.weight for layer in ctx.layers], [layer.bias for layer in ctx.layers]
-
-        for parameter in (*weights, *biases):
-            flat.slot(parameter)
-
-        def work() -> None:
-            float_product(d_out.T, x, out=flat.stacked(flat.gradients, weights))
-            column_sums(d_out, out=flat.stacked(flat.gradients, biases))
-            flat.update_early(weights)
-
-        d_x = d_out @ flat.stacked(flat.shadows, weights)
-        ctx.operations.on_side_stream(work, d_out, x)  # which waits until the shadows have been read
+        flat = ctx.operations.flat
+        d_x = ctx.vectors.collect(gradients) @ flat.stacked(flat.shadows, ctx.weights)
+        ctx.operations.refresh_modulations(ctx.weights)
         return d_x, None, None
 
 
@@ -127,6 +151,8 @@ class Normalise(Function):
             (d_gate, d_shift, d_scale),
         )
         if ctx.norm is None:
+            if ctx.operations.vectors is not None:
+                ctx.operations.vectors.written(ctx.places)
             return None, None, None, d_tokens, d_value, None, d_gate, d_shift, d_scale
         ctx.operations.norm_gradient(ctx.norm, sums[:, :2].flatten(1))
         d_gate = None if d_gate is None else d_gate.to(gate.dtype)

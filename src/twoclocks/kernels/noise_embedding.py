@@ -27,7 +27,7 @@ class Tile(NamedTuple):
     stages: int
 
 
-FIRST, SECOND = Tile(16, 64, 32, 4, 3), Tile(16, 64, 64, 4, 3)  # of the layers' outputs
+FIRST, SECOND = Tile(16, 64, 64, 8, 3), Tile(16, 64, 64, 4, 3)  # of the layers' outputs
 HIDDEN = Tile(16, 64, 64, 4, 3)  # of the gradient of hidden₁
 FIRST_GRADIENT, SECOND_GRADIENT = Tile(32, 16, 64, 4, 3), Tile(32, 32, 64, 4, 3)  # of the weights
 
@@ -104,9 +104,22 @@ def _read(matrix, line, column, lines, columns):
 
 
 @triton.jit
-def _phase(c, frequency, here):
-    """ωc. With ``where``, each sine is computed once; without it, Triton 3.6 has every warp compute those of all."""
-    return tl.where(here, c * frequency, 0.0)
+def _operand(x, PRECISION: tl.constexpr):
+    """What a product reads: for TF32 rounded, since Triton cuts off, which makes every number smaller."""
+    if PRECISION == "tf32":
+        x = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    return x
+
+
+@triton.jit
+def _product(left, right, total, PRECISION: tl.constexpr):
+    return tl.dot(_operand(left, PRECISION), _operand(right, PRECISION), total, input_precision=PRECISION)
+
+
+@triton.jit
+def _once(x, here):
+    """x, computed once. Without ``where``, Triton 3.6 has every warp compute what a product reads of all of them."""
+    return tl.where(here, x, 0.0)
 
 
 @triton.jit
@@ -122,11 +135,11 @@ def _first_layer(
     for start in range(0, HALF, DEPTH):
         entry = start + tl.arange(0, DEPTH)
         frequency = tl.load(omega + entry, mask=entry < HALF, other=0.0)[None, :]
-        phase = _phase(c, frequency, entry[None, :] < HALF)
+        phase = _once(c * frequency, entry[None, :] < HALF)
         at = weight + column * (2 * HALF) + entry[:, None]
         here = (entry[:, None] < HALF) & (column < WIDTH)
-        total = tl.dot(tl.cos(phase), tl.load(at, mask=here, other=0.0), total, input_precision=PRECISION)
-        total = tl.dot(tl.sin(phase), tl.load(at + HALF, mask=here, other=0.0), total, input_precision=PRECISION)
+        total = _product(tl.cos(phase), tl.load(at, mask=here, other=0.0), total, PRECISION)
+        total = _product(tl.sin(phase), tl.load(at + HALF, mask=here, other=0.0), total, PRECISION)
     total += tl.load(bias + column, mask=column < WIDTH, other=0.0)
     tl.store(hidden + row * WIDTH + column, total, mask=(row < rows) & (column < WIDTH))
 
@@ -142,8 +155,8 @@ def _second_layer(
     total = tl.zeros((LINES, COLUMNS), tl.float32)
     for start in range(0, WIDTH, DEPTH):
         entry = start + tl.arange(0, DEPTH)
-        activated = silu(_read(hidden_1, row, entry[None, :], rows, WIDTH))
-        total = tl.dot(activated, _read(weight, column, entry[:, None], WIDTH, WIDTH), total, input_precision=PRECISION)
+        activated = _once(silu(_read(hidden_1, row, entry[None, :], rows, WIDTH)), entry[None, :] < WIDTH)
+        total = _product(activated, _read(weight, column, entry[:, None], WIDTH, WIDTH), total, PRECISION)
     total += tl.load(bias + column, mask=column < WIDTH, other=0.0)
     at, here = row * WIDTH + column, (row < rows) & (column < WIDTH)
     tl.store(hidden_2 + at, total, mask=here)
@@ -164,7 +177,7 @@ def _second_gradient(
         slope = silu_slope(_read(hidden_2, row[None, :], line, ROWS, WIDTH))
         d_hidden_2 = _read(d_condition, row[None, :], line, ROWS, WIDTH) * slope
         activated = silu(_read(hidden_1, row[:, None], column, ROWS, WIDTH))
-        total = tl.dot(d_hidden_2, activated, total, input_precision=PRECISION)
+        total = _product(d_hidden_2, activated, total, PRECISION)
         sums += d_hidden_2
     tl.store(weight + line * WIDTH + column, total, mask=(line < WIDTH) & (column < WIDTH))
     tl.store(bias + line, tl.sum(sums, axis=1)[:, None], mask=(line < WIDTH) & (tl.program_id(1) == 0))
@@ -183,9 +196,8 @@ def _hidden_gradient(
         entry = start + tl.arange(0, DEPTH)
         slope = silu_slope(_read(hidden_2, row, entry[None, :], rows, WIDTH))
         d_hidden_2 = _read(d_condition, row, entry[None, :], rows, WIDTH) * slope
-        total = tl.dot(
-            d_hidden_2, _read(weight, entry[:, None], column, WIDTH, WIDTH), total, input_precision=PRECISION
-        )
+        d_hidden_2 = _once(d_hidden_2, entry[None, :] < WIDTH)
+        total = _product(d_hidden_2, _read(weight, entry[:, None], column, WIDTH, WIDTH), total, PRECISION)
     total *= silu_slope(_read(hidden_1, row, column, rows, WIDTH))
     tl.store(d_hidden_1 + row * WIDTH + column, total, mask=(row < rows) & (column < WIDTH))
 
@@ -205,9 +217,9 @@ def _first_gradient(
         row = start + tl.arange(0, DEPTH)
         d_hidden = _read(d_hidden_1, row[None, :], line, ROWS, WIDTH)
         c = tl.load(label + row, mask=row < ROWS, other=0.0).to(tl.float32)[:, None]
-        phase = _phase(c, frequency, row[:, None] < ROWS)
-        cosines = tl.dot(d_hidden, tl.cos(phase), cosines, input_precision=PRECISION)
-        sines = tl.dot(d_hidden, tl.sin(phase), sines, input_precision=PRECISION)
+        phase = _once(c * frequency, row[:, None] < ROWS)
+        cosines = _product(d_hidden, tl.cos(phase), cosines, PRECISION)
+        sines = _product(d_hidden, tl.sin(phase), sines, PRECISION)
         sums += d_hidden
     at, here = weight + line * (2 * HALF) + column, (line < WIDTH) & (column < HALF)
     tl.store(at, cosines, mask=here)

@@ -1,10 +1,10 @@
 """Products with few inputs on NVIDIA's Hopper, in Gluon: a program keeps its weights, and rows stream past them.
 
-    linear        x · Wᵀ + bias
-    expand        x · Wᵀ, and GELU(x · Wᵀ + bias)
+    linear        x · Wᵀ, with a bias or without
+    activate      GELU(x · Wᵀ + bias)
     behind_gelu   (d_out · W) ⊙ GELU′(product + bias)
 
-With few inputs, a product waits for its operands, and GELU for memory. So the weights of 128 outputs stay in a
+With few inputs, a product waits for its operands. So the weights of 128 outputs stay in a
 multiprocessor's shared memory. One warp loads tiles of rows. Two groups of warps take them in turn: while one
 multiplies, the other does what follows (bias, GELU) and stores. Triton's language cannot say this; Gluon is its lower
 level.
@@ -42,8 +42,8 @@ DEPTH = gl.constexpr(64)  # inputs of a tile
 HALF = gl.constexpr(64)  # outputs that are stored at a time
 SLOTS = gl.constexpr(4)  # tiles of rows that are loaded ahead
 MOST_INPUTS = 384  # whose weights fit into shared memory beside them
-LINEAR, EXPAND, ACTIVATE, SLOPE = (gl.constexpr(kind) for kind in range(4))  # what follows a product
-WARPS = {LINEAR.value: 4, EXPAND.value: 4, ACTIVATE.value: 4, SLOPE.value: 8}  # of each group; measured on an H200
+PRODUCT, LINEAR, ACTIVATE, SLOPE = (gl.constexpr(kind) for kind in range(4))  # what follows: nothing, the bias, …
+WARPS = {PRODUCT.value: 4, LINEAR.value: 4, ACTIVATE.value: 8, SLOPE.value: 8}  # of each group; measured on an H200
 REGISTERS = {4: 240, 8: 104}  # of a thread that multiplies, by the number of warps
 LAYOUT = gl.NVMMASharedLayout(128, 16, 2)  # of tiles in shared memory
 
@@ -60,19 +60,11 @@ def _is_hopper(device: torch.device) -> bool:
     return torch.cuda.get_device_capability(device)[0] == 9
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """(…, outputs) of x (…, inputs), weight (outputs, inputs) and bias (outputs,)."""
     out = x.new_empty(*x.shape[:-1], len(weight))
-    _launch(LINEAR.value, x, weight, bias, out, out)
+    _launch(PRODUCT.value if bias is None else LINEAR.value, x, weight, bias, out, out)
     return out
-
-
-def expand(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """The product (…, outputs) without the bias, which a backward pass needs, and GELU of it with the bias."""
-    product = x.new_empty(*x.shape[:-1], len(weight))
-    out = torch.empty_like(product)
-    _launch(EXPAND.value, x, weight, bias, product, out)
-    return product, out
 
 
 def activate(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -89,7 +81,7 @@ def behind_gelu(d_out: Tensor, weight: Tensor, product: Tensor, bias: Tensor) ->
     return out
 
 
-def _launch(kind: int, x: Tensor, weight: Tensor, bias: Tensor, product: Tensor, out: Tensor) -> None:
+def _launch(kind: int, x: Tensor, weight: Tensor, bias: Tensor | None, product: Tensor, out: Tensor) -> None:
     inputs, outputs = x.shape[-1], out.shape[-1]
     rows, columns = x.numel() // inputs, outputs // SIDE.value
     groups = max(1, min(_multiprocessors(x.device) // columns, triton.cdiv(rows, SIDE.value)))
@@ -119,7 +111,9 @@ def _resident_product(
     first, left = gl.program_id(0) // COLUMNS, (gl.program_id(0) % COLUMNS) * SIDE
     line: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
     plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    biases = gl.allocate_shared_memory(gl.float32, [SIDE], plain, gl.load(bias + left + gl.arange(0, SIDE, line)))
+    biases = gl.allocate_shared_memory(gl.float32, [SIDE], plain)
+    if KIND != PRODUCT:
+        biases.store(gl.load(bias + left + gl.arange(0, SIDE, line)))
     tiles = gl.allocate_shared_memory(x.dtype, [SLOTS, SIDE, DEPTH], x.layout)
     weights = gl.allocate_shared_memory(
         x.dtype, [CHUNKS, weight.block_type.shape[0], weight.block_type.shape[1]], weight.layout
@@ -133,8 +127,8 @@ def _resident_product(
     place = (rows, left, first)
     gl.warp_specialize(
         [
-            (_first_group, (product, out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)),
-            (_second_group, (product, out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)),
+            (_first_group, (out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)),
+            (_second_group, (out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)),
             (_load, (x, weight, product, memory, signals, place, GROUPS, CHUNKS, KIND)),
         ],
         [WARPS, 1],
@@ -181,23 +175,23 @@ def _load(x, weight, product, memory, signals, place, GROUPS: gl.constexpr, CHUN
 
 @gluon.jit
 def _first_group(
-    product, out, memory, signals, place,
+    out, memory, signals, place,
     GROUPS: gl.constexpr, CHUNKS: gl.constexpr, KIND: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
-    _multiply(0, product, out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)
+    _multiply(0, out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)
 
 
 @gluon.jit
 def _second_group(
-    product, out, memory, signals, place,
+    out, memory, signals, place,
     GROUPS: gl.constexpr, CHUNKS: gl.constexpr, KIND: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
-    _multiply(1, product, out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)
+    _multiply(1, out, memory, signals, place, GROUPS, CHUNKS, KIND, WARPS)
 
 
 @gluon.jit
 def _multiply(
-    GROUP: gl.constexpr, product, out, memory, signals, place,
+    GROUP: gl.constexpr, out, memory, signals, place,
     GROUPS: gl.constexpr, CHUNKS: gl.constexpr, KIND: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
     """One of the two groups of warps that multiply: every second tile of the program."""
@@ -232,7 +226,7 @@ def _multiply(
             mbarrier.wait(staged.index(GROUP), turn & 1)
         halves = gl.split(gl.permute(gl.reshape(whole, (SIDE, 2, HALF)), (0, 2, 1)))
         for part in gl.static_range(2):
-            _finish(halves[part], part, GROUP, product, out, staging, biases, top, left, KIND, WARPS)
+            _finish(halves[part], part, GROUP, out, staging, biases, top, left, KIND, WARPS)
         turn += 1  # noqa: SIM113
     tma.store_wait(0)
 
@@ -246,32 +240,23 @@ def _signal(barrier):
 
 @gluon.jit
 def _finish(
-    value, PART: gl.constexpr, GROUP: gl.constexpr, product, out, staging, biases, top, left,
+    value, PART: gl.constexpr, GROUP: gl.constexpr, out, staging, biases, top, left,
     KIND: gl.constexpr, WARPS: gl.constexpr,
 ):  # fmt: skip
     """What follows the product, for half of the outputs of a tile."""
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, HALF, 16])
     value = gl.convert_layout(value, layout)
-    bias = biases.slice(PART * HALF, HALF).load(gl.SliceLayout(0, layout))[None, :]
-    column = left + PART * HALF
+    own = staging.index(2 * GROUP + PART)
+    if KIND != PRODUCT:
+        bias = biases.slice(PART * HALF, HALF).load(gl.SliceLayout(0, layout))[None, :]
     if KIND == SLOPE:
-        own = staging.index(2 * GROUP + PART)
-        before = own.load(layout).to(gl.float32) + bias
-        _store(out, value * gelu_slope_in_16_bits(before), own, top, column)
-    elif KIND == EXPAND:  # each of the two has a place of its own, free when the store before the last has been read
-        tma.store_wait(1)
-        _store(product, value, staging.index(2 * GROUP), top, column)
-        hidden = gelu_in_16_bits(value + bias)
-        tma.store_wait(1)
-        _store(out, hidden, staging.index(2 * GROUP + 1), top, column)
-    else:
-        result = gelu_in_16_bits(value + bias) if KIND == ACTIVATE else value + bias
-        tma.store_wait(1)
-        _store(out, result, staging.index(2 * GROUP + PART), top, column)
-
-
-@gluon.jit
-def _store(out, value, staging, top, column):
-    staging.store(value.to(out.dtype))
+        value *= gelu_slope_in_16_bits(own.load(layout).to(gl.float32) + bias)
+    elif KIND == ACTIVATE:
+        value = gelu_in_16_bits(value + bias)
+    elif KIND == LINEAR:
+        value += bias
+    if KIND != SLOPE:
+        tma.store_wait(1)  # until the same half of the last tile has been read
+    own.store(value.to(out.dtype))
     fence_async_shared()
-    store_tile(out, [top, column], staging)
+    store_tile(out, [top, left + PART * HALF], own)

@@ -36,7 +36,7 @@ class Product(Function):
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        ctx.operations.layer_gradient(ctx.layer, d_out.flatten(0, -2), x.flatten(0, -2))
+        ctx.operations.layer_gradient(ctx.layer, d_out.flatten(0, -2), x.flatten(0, -2), later=True)
         return times_weight(d_out, ctx.operations.shadow(ctx.layer.weight)), None, None
 
 
@@ -55,7 +55,7 @@ class Attend(Function):
         normed, packed = ctx.saved_tensors
         operations, layer = ctx.operations, ctx.layer
         d_packed = attention.backward(packed, d_out.contiguous(), ctx.heads, ctx.causal)
-        operations.layer_gradient(layer, d_packed.flatten(0, 1), normed.flatten(0, 1))
+        operations.layer_gradient(layer, d_packed.flatten(0, 1), normed.flatten(0, 1), later=True)
         return times_weight(d_packed, operations.shadow(layer.weight)), None, None, None, None
 
 
@@ -108,9 +108,8 @@ def with_bias(x: Tensor, operations: TritonOperations, layer: nn.Linear) -> Tens
 def expanded(x: Tensor, operations: TritonOperations, layer: nn.Linear) -> tuple[Tensor, Tensor]:
     """The layer's product (…, outputs) without its bias, and GELU of its output."""
     weight = operations.shadow(layer.weight)
-    if resident_product.fits(x, weight, layer.in_features, layer.out_features):
-        return resident_product.expand(x, weight, layer.bias)
-    product = x @ weight.T
+    fits = resident_product.fits(x, weight, layer.in_features, layer.out_features)
+    product = resident_product.linear(x, weight, None) if fits else x @ weight.T
     return product, activation.forward(product, layer.bias)
 
 

@@ -61,7 +61,7 @@ class Ready(NamedTuple):
     """Parameters whose gradients are complete, and the update of the backward pass in which they were made."""
 
     parameters: Sequence[Tensor]
-    early_update: Callable[[int, int], None] | None
+    early_update: Callable[[int, int, bool], None] | None
 
 
 class TritonOperations:
@@ -74,6 +74,7 @@ class TritonOperations:
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
         self.vectors: modulation_functions.VectorGradients | None = None  # of this forward pass
+        self.waiting: list[tuple[Callable[[], None], Tensor, Tensor]] = []
         self.ready: dict[int, list[Ready]] = {}  # by stream: those whose gradients it has made
 
     def shadow(self, parameter: Tensor) -> Tensor:
@@ -81,12 +82,35 @@ class TritonOperations:
 
     # The side streams
 
-    def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
-        """The gradients of a layer's weight and bias, beside what else goes on."""
+    def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor, later: bool = False) -> None:
+        """The gradients of a layer's weight and bias, beside what else goes on.
+
+        ``later``: not before the next call without it. The gradient behind GELU wants all multiprocessors for itself,
+        and would wait for those that are busy with this.
+        """
         weight = self.flat.slot(layer.weight)
         bias = self.flat.slot(layer.bias) if layer.bias is not None else None
         both = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
-        self.on_side_stream(lambda: weight_gradient.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
+
+        def work() -> None:
+            weight_gradient.layer_gradient(d_out, x, weight, bias)
+
+        def work_and_update() -> None:  # by then, the backward pass has begun all that reads the weight
+            work()
+            self.flat.update_early(both)
+
+        if later:
+            self.waiting.append((work_and_update, d_out, x))
+        else:
+            self.begin_waiting()
+            self.on_side_stream(work, d_out, x, ready=both)
+
+    @torch.no_grad()
+    def begin_waiting(self) -> None:
+        """Begin the gradients of layers that have been put off."""
+        for work, *reads in self.waiting:
+            self.on_side_stream(work, *reads)
+        self.waiting.clear()
 
     def norm_gradient(self, norm: nn.LayerNorm, sums: Tensor) -> None:
         """The gradients of gain and bias, of which ``sums`` (rows, 2·width) are parts side by side."""
@@ -96,18 +120,39 @@ class TritonOperations:
         gradient = self.flat.stacked(self.flat.gradients, both)
         self.on_side_stream(lambda: column_sums(sums, out=gradient), sums)
 
-    def on_side_stream(self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = ()) -> None:
+    def modulation_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
+        """The gradients of a layer that makes modulations; its shadow is read once more, so it stays as it is.
+
+        All on one stream, so that ``refresh_modulations`` comes after them.
+        """
+        weight, bias = self.flat.slot(layer.weight), self.flat.slot(layer.bias)
+
+        def work() -> None:
+            weight_gradient.float_product(d_out.T, x, out=weight)
+            column_sums(d_out, out=bias)
+            self.flat.update_early([layer.weight], shadows=False)
+
+        self.on_side_stream(work, d_out, x, turn=0)
+
+    def refresh_modulations(self, weights: Sequence[Tensor]) -> None:
+        """Renew the shadows of layers that make modulations; what the current stream has begun still reads old ones."""
+        self.on_side_stream(lambda: self.flat.refresh(weights), turn=0)
+
+    def on_side_stream(
+        self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = (), turn: int | None = None
+    ) -> None:
         """Do the work beside the backward pass; ``ready`` has its gradients afterwards, and may then be updated.
 
-        By the next turn of its stream, the backward pass has begun all that reads the weights in ``ready``.
+        By the next turn of its stream, the backward pass has begun all that reads the weights in ``ready``. ``turn``
+        names a stream; by default it is the next one.
         """
-        self.turn = (self.turn + 1) % STREAMS
+        turn = self.turn = (self.turn + 1) % STREAMS if turn is None else turn
         self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
-        with self.side_stream(self.turn):
-            self.update_ready(self.turn)
+        with self.side_stream(turn):
+            self.update_ready(turn)
             work()
         if ready:
-            self.ready.setdefault(self.turn, []).append(Ready(ready, self.flat.early_update))
+            self.ready.setdefault(turn, []).append(Ready(ready, self.flat.early_update))
 
     @contextmanager
     def side_stream(self, turn: int) -> Iterator[None]:
@@ -128,8 +173,10 @@ class TritonOperations:
                 self.flat.update_early(parameters)
 
     def join(self) -> None:
+        self.begin_waiting()
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
+        self.vectors = None
         self.held.clear()
         self.ready.clear()  # the optimizer's step updates them
         self.flat.gather()
