@@ -40,10 +40,10 @@ class NoiseCondition(Function):
         slot = ctx.operations.flat.slot
         gradients_1, gradients_2 = ((slot(layer.weight), slot(layer.bias)) for layer in (first, second))
         read = d_condition, hidden_1, hidden_2
-        ctx.operations.on_side_stream(lambda: noise_embedding.second_gradient(*read, *gradients_2), *read)
+        # Nothing goes to a side stream: the backward pass ends here, and those have long queues.
         d_hidden_1 = noise_embedding.hidden_gradient(*read, second.weight)
-        # Not on a side stream: the backward pass ends here, and those have long queues.
         noise_embedding.first_gradient(d_hidden_1, label, ctx.embedding.omega, *gradients_1)
+        noise_embedding.second_gradient(*read, *gradients_2)
         return None, None, None, None
 
 

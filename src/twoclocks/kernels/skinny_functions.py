@@ -41,7 +41,6 @@ class Embed(Function):
             put_gradient(layer.weight, total[:-1].T.contiguous())
             put_gradient(layer.bias, total[-1])
 
-        ctx.operations.begin_waiting()
         ctx.operations.on_side_stream(work, x, wide)
         d_x = skinny.reduce(wide, layer.weight.T.contiguous(), None).view_as(x) if ctx.needs_input_grad[1] else None
         return None, d_x, None, None, None
@@ -66,7 +65,6 @@ class LookUp(Function):
                 table.weight, skinny.outer(symbols.flatten(), d_tokens.flatten(0, 1), table.num_embeddings)[:-1]
             )
 
-        ctx.operations.begin_waiting()
         ctx.operations.on_side_stream(work, symbols, d_tokens)
         return None, column_sums(d_tokens.flatten(1)).view(d_tokens.shape[1:]), None, None, None
 

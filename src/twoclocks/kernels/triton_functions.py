@@ -36,7 +36,7 @@ class Product(Function):
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        ctx.operations.layer_gradient(ctx.layer, d_out.flatten(0, -2), x.flatten(0, -2), later=True)
+        ctx.operations.layer_gradient(ctx.layer, d_out.flatten(0, -2), x.flatten(0, -2))
         return times_weight(d_out, ctx.operations.shadow(ctx.layer.weight)), None, None
 
 
@@ -55,7 +55,7 @@ class Attend(Function):
         normed, packed = ctx.saved_tensors
         operations, layer = ctx.operations, ctx.layer
         d_packed = attention.backward(packed, d_out.contiguous(), ctx.heads, ctx.causal)
-        operations.layer_gradient(layer, d_packed.flatten(0, 1), normed.flatten(0, 1), later=True)
+        operations.layer_gradient(layer, d_packed.flatten(0, 1), normed.flatten(0, 1))
         return times_weight(d_packed, operations.shadow(layer.weight)), None, None, None, None
 
 

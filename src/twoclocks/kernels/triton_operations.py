@@ -34,6 +34,7 @@ from twoclocks.models.dit import NoiseEmbedding
 
 NOTHING: tuple[None, None, None] = (None, None, None)
 STREAMS = 2  # beside the backward pass: several small gradients at a time
+MODULATIONS = STREAMS  # one more, for the layers that make modulations: theirs need not wait for the others
 
 
 class TritonForm:
@@ -74,7 +75,6 @@ class TritonOperations:
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
         self.vectors: modulation_functions.VectorGradients | None = None  # of this forward pass
-        self.waiting: list[tuple[Callable[[], None], Tensor, Tensor]] = []
         self.ready: dict[int, list[Ready]] = {}  # by stream: those whose gradients it has made
 
     def shadow(self, parameter: Tensor) -> Tensor:
@@ -82,35 +82,12 @@ class TritonOperations:
 
     # The side streams
 
-    def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor, later: bool = False) -> None:
-        """The gradients of a layer's weight and bias, beside what else goes on.
-
-        ``later``: not before the next call without it. The gradient behind GELU wants all multiprocessors for itself,
-        and would wait for those that are busy with this.
-        """
+    def layer_gradient(self, layer: nn.Linear, d_out: Tensor, x: Tensor) -> None:
+        """The gradients of a layer's weight and bias, beside what else goes on."""
         weight = self.flat.slot(layer.weight)
         bias = self.flat.slot(layer.bias) if layer.bias is not None else None
         both = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
-
-        def work() -> None:
-            weight_gradient.layer_gradient(d_out, x, weight, bias)
-
-        def work_and_update() -> None:  # by then, the backward pass has begun all that reads the weight
-            work()
-            self.flat.update_early(both)
-
-        if later:
-            self.waiting.append((work_and_update, d_out, x))
-        else:
-            self.begin_waiting()
-            self.on_side_stream(work, d_out, x, ready=both)
-
-    @torch.no_grad()
-    def begin_waiting(self) -> None:
-        """Begin the gradients of layers that have been put off."""
-        for work, *reads in self.waiting:
-            self.on_side_stream(work, *reads)
-        self.waiting.clear()
+        self.on_side_stream(lambda: weight_gradient.layer_gradient(d_out, x, weight, bias), d_out, x, ready=both)
 
     def norm_gradient(self, norm: nn.LayerNorm, sums: Tensor) -> None:
         """The gradients of gain and bias, of which ``sums`` (rows, 2·width) are parts side by side."""
@@ -132,11 +109,11 @@ class TritonOperations:
             column_sums(d_out, out=bias)
             self.flat.update_early([layer.weight], shadows=False)
 
-        self.on_side_stream(work, d_out, x, turn=0)
+        self.on_side_stream(work, d_out, x, turn=MODULATIONS)
 
     def refresh_modulations(self, weights: Sequence[Tensor]) -> None:
         """Renew the shadows of layers that make modulations; what the current stream has begun still reads old ones."""
-        self.on_side_stream(lambda: self.flat.refresh(weights), turn=0)
+        self.on_side_stream(lambda: self.flat.refresh(weights), turn=MODULATIONS)
 
     def on_side_stream(
         self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = (), turn: int | None = None
@@ -161,7 +138,7 @@ class TritonOperations:
             yield
             return
         if not self.streams:
-            self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
+            self.streams = [torch.cuda.Stream() for _ in range(STREAMS + 1)]
         self.streams[turn].wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.streams[turn]):
             yield
@@ -173,7 +150,6 @@ class TritonOperations:
                 self.flat.update_early(parameters)
 
     def join(self) -> None:
-        self.begin_waiting()
         for stream in self.streams:
             torch.cuda.current_stream().wait_stream(stream)
         self.vectors = None
