@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,14 +99,17 @@ def sampling(call: Any, noise: Tensor, levels: int) -> Work:
     return sample
 
 
-def loops(work: Any, device: str) -> dict[str, Work]:
+def loops(work: Any, precisions: Sequence[str]) -> dict[str, Work]:
     """The work under the precisions in which people run it."""
-    if device == "cpu":
-        return {"float32": work}
-    return {"TF32": with_precision(work, "high"), "bfloat16": with_autocast(work)}
+    forms = {
+        "float32": lambda: work,
+        "TF32": lambda: with_precision(work, "high"),
+        "bfloat16": lambda: with_autocast(work),
+    }
+    return {precision: forms[precision]() for precision in precisions}
 
 
-def measure(label: str, device: str, seconds: float, folder: Path) -> dict[str, Any]:
+def measure(label: str, device: str, precisions: Sequence[str], seconds: float, folder: Path) -> dict[str, Any]:
     preset, change = WORKLOADS[device][label]
     if preset == "p2-cifar10":
         pixels = np.random.default_rng(0).integers(0, 256, (2000, 32, 32, 3), dtype=np.uint8)
@@ -124,10 +128,10 @@ def measure(label: str, device: str, seconds: float, folder: Path) -> dict[str, 
     steps, samples = {"ours": our_step(experiment)}, {"ours": experiment.sample}
     for name, call in {"diffusers": model, "diffusers, compiled": compiled}.items():
         for precision, work in loops(
-            training_step(model, call, rows, training.batch, training.learning_rate), device
+            training_step(model, call, rows, training.batch, training.learning_rate), precisions
         ).items():
             steps[f"{name}, {precision}"] = work
-        for precision, work in loops(sampling(call, noise, levels), device).items():
+        for precision, work in loops(sampling(call, noise, levels), precisions).items():
             samples[f"{name}, {precision}"] = work
     for work in (*steps.values(), *samples.values()):
         work()  # compiles
@@ -152,16 +156,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--seconds", type=float, default=6.0, help="time of each loop")
+    parser.add_argument("--precision", nargs="+", choices=["TF32", "bfloat16"], default=["TF32", "bfloat16"])
     asked = parser.parse_args()
+    precisions = asked.precision if asked.device == "cuda" else ["float32"]
     rows = []
     top = ceiling(asked.device)
     for label in WORKLOADS[asked.device]:
         with tempfile.TemporaryDirectory() as name:
-            row = measure(label, asked.device, asked.seconds, Path(name))
+            row = measure(label, asked.device, precisions, asked.seconds, Path(name))
         rows.append({**row, "of_ceiling": round(row["operations_per_second"] / top["operations_per_second"], 3)})
         print(rows[-1], flush=True)
         origin = {"commit": commit(), "versions": versions(), "machine": machine(asked.device)}
-        command = f"python benchmarks/images_diffusers.py --device {asked.device} --out {asked.out}"
+        only = f" --precision {' '.join(precisions)}" if asked.device == "cuda" else ""
+        command = f"python benchmarks/images_diffusers.py --device {asked.device}{only} --out {asked.out.name}"
         write_json(asked.out, {"command": command, **origin, "ceiling": top, "rows": rows})
 
 

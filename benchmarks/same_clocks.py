@@ -1,13 +1,15 @@
 """Compare the clocks of fast and plain code paths: the same runs, and the distance of onsets in evaluations.
 
     python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR
+    python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR --plain results/same_clocks.json
 
-The plain diffusion run takes minutes. (The stored result took it from a run that had been recorded earlier.)
+The plain diffusion run takes minutes. ``--plain`` takes the plain runs from an earlier result, with their commit.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,13 @@ PLAIN = {"training.precision": "tf32", "training.kernels": "plain", "training.ca
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "DiT-mini, G=3, N=256, batch 256": (
         "p1-dit-mini",
-        {"data.n": 256, "training.steps": 30_000, "evaluation.evaluations": 45, "evaluation.first": 30},
+        {
+            "data.n": 256,
+            "objective.sigma_data": 0.5,
+            "training.steps": 30_000,
+            "evaluation.evaluations": 45,
+            "evaluation.first": 30,
+        },
     ),
     "GPT-mini, G=3, N=1,024, batch 256": (
         "p1-gpt-mini",
@@ -64,9 +72,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--plain", type=Path, help="result to take the plain runs from")
     arguments = parser.parse_args()
+    earlier = json.loads(arguments.plain.read_text("utf-8")) if arguments.plain else None
+    given = (
+        {case["case"]: {"commit": earlier["commit"], **case["plain"]} for case in earlier["cases"]} if earlier else {}
+    )
+    command = "python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR"
     result: dict[str, Any] = {
-        "command": "python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR",
+        "command": f"{command} --plain results/same_clocks.json" if earlier else command,
         "commit": commit(),
         "versions": versions(),
         "machine": machine("cuda"),
@@ -74,8 +88,9 @@ def main() -> None:
     }
     for number, (label, (preset, change)) in enumerate(CASES.items()):
         schedule = load_settings(preset, change).schedule
+        assert label not in given or given[label]["curves"]["step"] == list(schedule), "another schedule of evaluations"
         fast = clocks_of(preset, change, arguments.work / f"fast-{number}")
-        plain = clocks_of(preset, change | PLAIN, arguments.work / f"plain-{number}")
+        plain = given.get(label) or clocks_of(preset, change | PLAIN, arguments.work / f"plain-{number}")
         differences = {
             clock: evaluations_apart(schedule, fast[clock], plain[clock]) for clock in ("tau_rule", "tau_mem")
         }

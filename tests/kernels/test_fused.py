@@ -179,29 +179,50 @@ def test_flat_optimizers_are_torchs(optimizer: str, decay: float, momentum: floa
         assert torch.allclose(fused.fused.operations.shadow(mine).float(), mine, rtol=2**-7)  # the interpreter cuts off
 
 
-@pytest.mark.parametrize(("name", "shape"), [("dit", (1, 2, 3)), ("gpt", (9,))])
-def test_updates_during_the_backward_pass_are_those_after_it(name: str, shape: tuple[int, ...]) -> None:
-    """A shadow that is renewed before the backward pass has read it would change all gradients in front of it."""
-    _, early = twins(name, shape, 2, HALF, depth=3)
+def early_and_late(
+    early: nn.Module, given: tuple[Tensor, ...], steps: int
+) -> tuple[list[FlatAdam], list[list[tuple[int, int]]]]:
+    """Train a network with updates during the backward pass, and its copy with updates after it: equal to the bit."""
     late = copy.deepcopy(early)
     late.fused = TritonForm(late, HALF)
-    given = inputs(name, shape, 2)
-    optimizers = [FlatAdam(network.fused.flat, lr=1e-2) for network in (early, late)]
-    sizes = []
-    for _ in range(3):
+    optimizers, parts = [FlatAdam(network.fused.flat, lr=1e-2) for network in (early, late)], []
+    for step in range(steps):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         with optimizers[0].during_backward():
             gradients(early, given)
         gradients(late, given)
-        sizes.append(sum(end - start for start, end in optimizers[0].updated))
+        parts.append(list(optimizers[0].updated))
+        one, other = early.fused.flat, late.fused.flat
         for optimizer in optimizers:
             optimizer.step()
-        assert torch.equal(early.fused.flat.values, late.fused.flat.values)
-        assert torch.equal(early.fused.flat.shadows, late.fused.flat.shadows)
+        names = {parameter: name for name, parameter in early.named_parameters()}
+        for kind in ("gradients", "values", "shadows"):
+            pairs = zip(one.parameters, other.parameters, strict=True)
+            there = [(names[a], one.view(getattr(one, kind), a), other.view(getattr(other, kind), b)) for a, b in pairs]
+            assert [name for name, mine, theirs in there if not torch.equal(mine, theirs)] == [], (kind, step)
+    return optimizers, parts
+
+
+@pytest.mark.parametrize(("name", "shape"), [("dit", (1, 2, 3)), ("gpt", (9,))])
+def test_updates_during_the_backward_pass_are_those_after_it(name: str, shape: tuple[int, ...]) -> None:
+    """A shadow that is renewed before the backward pass has read it would change all gradients in front of it."""
+    _, early = twins(name, shape, 2, HALF, depth=3)
+    optimizers, parts = early_and_late(early, inputs(name, shape, 2), steps=3)
+    sizes = [sum(end - start for start, end in changed) for changed in parts]
     layers = [layer for block in early.blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
     assert min(sizes) >= sum(layer.weight.numel() for layer in layers) and optimizers[0].updated == []
     assert early.fused.flat.early_update is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU, where the streams of a backward pass overtake each other")
+@pytest.mark.parametrize(("name", "shape"), [("dit", (1, 6, 6)), ("gpt", (37,))])
+def test_updates_during_the_backward_pass_are_those_after_it_at_the_size_of_a_run(
+    name: str, shape: tuple[int, ...]
+) -> None:
+    _, early = twins(name, shape, 2, HALF, width=384, depth=6)
+    early_and_late(early, inputs(name, shape, 2, n=256), steps=20)
 
 
 @pytest.mark.parametrize(("name", "shape", "symbols", "width", "heads"), ODD)
