@@ -133,7 +133,13 @@ def test_runs_together_have_the_losses_of_runs_alone(preset: str, form: Form, tm
         ours, alone = load_run(member.out), run(member.settings, tmp_path / f"alone-{place}")
         mine, theirs = ours.metrics(), alone.metrics()
         assert mine["step"].tolist() == theirs["step"].tolist() and ours.settings == member.settings
-        early = mine["step"] <= 100  # later, what rounding has moved apart goes on to part: the networks memorize
         for name in ("loss_train", "loss_held_out"):
-            assert np.allclose(mine[name][early], theirs[name][early], rtol=0.02), name
-            assert np.allclose(mine[name], theirs[name], rtol=0.25), name
+            assert_same_curve(mine["step"], mine[name], theirs[name])
+
+
+def assert_same_curve(steps: np.ndarray, mine: np.ndarray, theirs: np.ndarray) -> None:
+    """Assert that losses agree to 5% at steps that are at most 1.4 times apart: rounding shifts when it learns."""
+    assert np.allclose(mine[steps <= 20], theirs[steps <= 20], rtol=0.01)
+    for step, value in zip(steps, mine, strict=True):
+        near = theirs[(steps >= step / 1.4) & (steps <= step * 1.4)]
+        assert near.min() * 0.95 < value < near.max() * 1.05, (step, value, near)

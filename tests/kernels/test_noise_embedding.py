@@ -24,6 +24,15 @@ CASES = [(1, 20, 2), (3, 64, 10), (70, 132, 256), (1, 132, 10), (3, 20, 256), (7
 WALL = 8192  # entries beside what a kernel may touch
 
 
+@pytest.fixture(autouse=True)
+def exact_products() -> Iterator[None]:
+    """Other tests leave the setting of the process as a run needs it."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
 class Alone(nn.Module):
     """A network that is a noise embedding with weights of order one."""
 
@@ -136,15 +145,11 @@ def test_half_precision_differs_by_the_rounding_of_the_condition_and_its_gradien
 
 
 def test_products_are_as_exact_as_those_of_torch() -> None:
-    before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision("high")
-        network = Alone(10, 64).to(DEVICE)
-        compare(network, labels(37), 1e-3)
-        true, found = textbook(network, labels(37))[0], fused(network, labels(37))[0]
-        assert abs(float((found.double() * true).sum() / true.square().sum()) - 1) < 1e-4  # rounded, and not cut off
-    finally:
-        torch.set_float32_matmul_precision(before)
+    torch.set_float32_matmul_precision("high")
+    network = Alone(10, 64).to(DEVICE)
+    compare(network, labels(37), 1e-3)
+    true, found = textbook(network, labels(37))[0], fused(network, labels(37))[0]
+    assert abs(float((found.double() * true).sum() / true.square().sum()) - 1) < 1e-4  # rounded, and not cut off
 
 
 def test_rows_that_share_a_label_have_one_condition_with_the_gradient_of_all() -> None:

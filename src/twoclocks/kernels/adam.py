@@ -87,12 +87,16 @@ class FlatAdam(torch.optim.Optimizer):
         self.steps += 1
 
     def update(self, start: int, end: int, shadows: bool = True) -> None:
-        """Change a part of the flat memory, with its shadows or without."""
+        """Change a part of the flat memory, with its shadows or without.
+
+        Without them, new ones are written all the same, but not to where they are read: a kernel of its own could
+        round its numbers in another way.
+        """
         (group,) = self.param_groups
         flat, part = self.flat, slice(start, end)
-        memories = flat.values, flat.gradients, self.first, self.second
+        memories = flat.values, flat.gradients, self.first, self.second, flat.shadows if shadows else flat.unread
         _adam[(triton.cdiv(end - start, BLOCK),)](
-            *(memory[part] for memory in memories), flat.shadows[part] if shadows else None, self.steps, end - start,
+            *(memory[part] for memory in memories), self.steps, end - start,
             group["lr"], *group["betas"], *(math.log(beta) for beta in group["betas"]), group["eps"],
             group["weight_decay"], DECOUPLED=group["decoupled"], CHANGES=isinstance(group["lr"], torch.Tensor),
             BLOCK=BLOCK, num_warps=4,
@@ -143,5 +147,4 @@ def _adam(
     tl.store(first + at, mean, mask=here)
     tl.store(second + at, square, mask=here)
     tl.store(values + at, value, mask=here)
-    if shadows is not None:
-        tl.store(shadows + at, value.to(shadows.dtype.element_ty), mask=here)
+    tl.store(shadows + at, value.to(shadows.dtype.element_ty), mask=here)

@@ -51,6 +51,7 @@ class Flat:
         self.values = torch.zeros(starts[-1], device=device)
         self.gradients = torch.zeros_like(self.values)
         self.shadows = torch.zeros_like(self.values, dtype=dtype)
+        self.unread = torch.empty_like(self.shadows)  # where shadows go while the old ones are still to be read
         with torch.no_grad():
             for parameter in self.places:
                 self.view(self.values, parameter).copy_(parameter)

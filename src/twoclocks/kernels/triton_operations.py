@@ -72,6 +72,7 @@ class TritonOperations:
         self.dtype, self.tokens = dtype, dtype  # of the products, and of what blocks add to
         self.flat = Flat(network, dtype, stacks)
         self.streams: list[torch.cuda.Stream] = []
+        self.busy: set[int] = set()  # streams that this backward pass has given work to
         self.turn = 0
         self.held: list[Tensor] = []  # what the other streams still read
         self.vectors: modulation_functions.VectorGradients | None = None  # of this forward pass
@@ -139,6 +140,7 @@ class TritonOperations:
             return
         if not self.streams:
             self.streams = [torch.cuda.Stream() for _ in range(STREAMS + 1)]
+        self.busy.add(turn)
         self.streams[turn].wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.streams[turn]):
             yield
@@ -150,8 +152,9 @@ class TritonOperations:
                 self.flat.update_early(parameters)
 
     def join(self) -> None:
-        for stream in self.streams:
-            torch.cuda.current_stream().wait_stream(stream)
+        for turn in sorted(self.busy):  # a CUDA graph cannot wait for a stream that has no part in it
+            torch.cuda.current_stream().wait_stream(self.streams[turn])
+        self.busy.clear()
         self.vectors = None
         self.held.clear()
         self.ready.clear()  # the optimizer's step updates them
