@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Literal
 
 import pytest
 import torch
 
-from twoclocks import cli, models
+from twoclocks import cli, kernels, models
 from twoclocks.bench import growth, products, steps, where
 from twoclocks.bench.reference import edm_loss, masked_token_loss, next_token_loss, plain_samples, plain_step
 from twoclocks.bench.workloads import WORKLOADS, Workload
@@ -94,6 +95,19 @@ def test_operations_of_a_step_are_those_of_its_layers() -> None:
 )
 def test_kernels_are_told_apart(name: str, purpose: str) -> None:
     assert where.purpose(name) == purpose
+
+
+def test_every_kernel_of_ours_has_been_given_a_purpose() -> None:
+    """A kernel with a new name would count among the rest without a word."""
+    launched = {
+        name
+        for path in Path(kernels.__file__).parent.glob("*.py")
+        for name in re.findall(r"^ +(_[a-z_]+)\[", path.read_text("utf-8"), re.MULTILINE)
+    }
+    small = {"_column_sums", "_precondition", "_skinny_expand", "_skinny_reduce", "_skinny_outer"}
+    losses = {"_squared_error_forward", "_squared_error_backward", "_cross_entropy_forward", "_cross_entropy_backward"}
+    assert len(launched) > 20
+    assert {name for name in launched if where.purpose(name) == "the rest"} == small | losses
 
 
 def test_bench_measures_prints_and_writes(

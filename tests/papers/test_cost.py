@@ -81,7 +81,7 @@ def test_the_sampler_costs_what_its_calls_cost() -> None:
     assert seconds("p2-rhm-l3-authors", **large) == many  # by default as many as noise levels
     heun, euler = (seconds("p1-dit-mini", objective__sampler_steps=steps) for steps in (35, 2))
     assert heun == pytest.approx(euler * 69 / 3)
-    measured = {"p1-dit-mini": 0.335, "p1-gpt-mini": 0.0272}  # of 2,048 samples: results/speed_h200.json
+    measured = {"p1-dit-mini": 0.292, "p1-gpt-mini": 0.0275}  # of 2,048 samples: results/speed_h200.json
     for preset, found in measured.items():
         assert 0.5 < seconds(preset, evaluation__samples=2048) / found < 2, preset
 

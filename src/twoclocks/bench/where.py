@@ -16,7 +16,8 @@ from twoclocks.core.theme import light, style
 PURPOSES = {  # the first whose pattern is found in a name
     # Before the products: some of its kernels are called after theirs, and on the CPU its own products are batched.
     "attention": r"attention|fmha|flash|softmax|aten::bmm|aten::baddbmm",
-    "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|(weight|input)_gradient|gemv|aten::(add)?mm|_linear_pointwise",
+    "matrix products": r"gemm|nvjet|cutlass|xmma|splitk|gemv|aten::(add)?mm|_linear_pointwise|resident_product"
+    r"|(weight|input|hidden|first|second)_gradient|_(first|second)_layer",
     "normalisation": r"_normalise|layer_norm|layernorm|gammabeta",
     "activation": r"_activate|gelu|silu",
     "optimizer": r"adam|multi_tensor|foreach",

@@ -56,41 +56,6 @@ def gelu_slope(x):
 
 
 @triton.jit
-def _bell(x):
-    """exp(−x²/2)."""
-    scaled = x * 0.8493218002880191  # √(log₂e / 2)
-    return tl.exp2(-scaled * scaled)
-
-
-@triton.jit
-def _mills(u):
-    """(1 − Φ(u)) / exp(−u²/2) for 0 ≤ u ≤ 16 as a polynomial: to 5e-5 of it up to 3, to 2e-4 up to 4.
-
-    Larger ``u`` need no more: what this is multiplied by is below 1e-3 there. A polynomial leaves the unit for special
-    functions to the exponential alone, so GELU takes less time than a product beside it.
-    """
-    series = -2.347310073673725e-4 + u * 1.0736707736214157e-5
-    series = -0.01245385967195034 + u * (2.2412172984331846e-3 + u * series)
-    series = -0.12056443095207214 + u * (0.04569200798869133 + u * series)
-    return 0.49997633695602417 + u * (-0.39813122153282166 + u * (0.24505206942558289 + u * series))
-
-
-@triton.jit
-def gelu_in_16_bits(x):
-    """x·Φ(x), for a result that is rounded to 16 bits."""
-    u = tl.minimum(tl.abs(x), 16.0)  # beyond it, the exponential is zero
-    return tl.maximum(x, 0.0) - u * _mills(u) * _bell(x)
-
-
-@triton.jit
-def gelu_slope_in_16_bits(x):
-    """Φ(x) + x·φ(x), for a result that is rounded to 16 bits."""
-    u = tl.minimum(tl.abs(x), 16.0)
-    beyond = (0.3989422804014327 * u - _mills(u)) * _bell(x)
-    return tl.where(x > 0, 1.0 + beyond, -beyond)
-
-
-@triton.jit
 def _place(product, bias, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Where this program works, and the product with its bias there."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]

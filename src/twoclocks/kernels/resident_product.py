@@ -31,7 +31,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from twoclocks.kernels import tma as tiles
-from twoclocks.kernels.activation import gelu_in_16_bits, gelu_slope_in_16_bits
+from twoclocks.kernels.activation import gelu, gelu_slope
 
 # Triton 3.8 gave these two functions other names.
 load_tile = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
@@ -250,9 +250,9 @@ def _finish(
     if KIND != PRODUCT:
         bias = biases.slice(PART * HALF, HALF).load(gl.SliceLayout(0, layout))[None, :]
     if KIND == SLOPE:
-        value *= gelu_slope_in_16_bits(own.load(layout).to(gl.float32) + bias)
+        value *= gelu_slope(own.load(layout).to(gl.float32) + bias)
     elif KIND == ACTIVATE:
-        value = gelu_in_16_bits(value + bias)
+        value = gelu(value + bias)
     elif KIND == LINEAR:
         value += bias
     if KIND != SLOPE:

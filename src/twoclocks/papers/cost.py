@@ -14,7 +14,7 @@ from twoclocks.runs.size import size_of, weight_bytes
 
 # Operations per second that training reaches, with all overheads: P1's networks on one H200
 # (results/speed_h200.json), and on one core of a server CPU.
-OPERATIONS = {"cuda": 2.6e14, "cpu": 4e10}
+OPERATIONS = {"cuda": 2.9e14, "cpu": 4e10}
 START = {"cuda": 8.0, "cpu": 0.2}  # seconds to build, capture and evaluate for the first time
 # Seconds per step of a small network. On the H200 it is a share of many runs at once under NVIDIA's MPS: 21 runs of
 # rhm-sizes, 3.05 million steps and 840 evaluations, took 615 s with ten processes and more. Alone it takes longer.
