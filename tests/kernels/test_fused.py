@@ -321,7 +321,9 @@ def test_undone_restores_the_stream_and_the_shadows() -> None:
 def test_adams_state_passes_to_a_fresh_one_and_an_empty_one_clears_it() -> None:
     _, fused = twins("gpt", (10,), 2, torch.float32)
     settings = TrainingSettings(steps=1, learning_rate=1e-2)
-    first, second = make_optimizer(fused, settings), make_optimizer(copy.deepcopy(fused), settings)
+    other = copy.deepcopy(fused)
+    other.fused = TritonForm(other, torch.float32)
+    first, second = make_optimizer(fused, settings), make_optimizer(other, settings)
     empty = copy.deepcopy(second.state_dict())
     for parameter in fused.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -408,73 +410,6 @@ def test_an_early_update_changes_nothing_but_what_is_complete() -> None:
     assert seen[-1] == (early.places[network.layer.bias][0], early.places[network.layer.bias][0] + 64, True)
 
 
-class Modulated(Network):
-    """Normalisations whose modulations come from two layers; ``use`` says which are used more than once."""
-
-    def __init__(self, use: str = "once") -> None:
-        super().__init__()
-        self.use = use
-        self.first, self.second = nn.Linear(16, 32), nn.Linear(16, 48)
-        self.operations = TritonOperations(self, torch.float32, [[self.first, self.second]])
-
-    def forward(self, x: Tensor, condition: Tensor, fused: bool = True) -> Tensor:
-        layers = self.first, self.second
-        if fused:
-            vectors = self.operations.modulations(condition, layers)
-        else:
-            vectors = torch.cat([layer(condition) for layer in layers], dim=1).split(16, dim=1)
-        x, normed = self.modulate(fused, x, None, vectors[0], vectors[1])
-        again = vectors[0 if self.use == "twice" else 3]
-        _, normed = self.modulate(fused, x, Update(normed, gate=vectors[2]), again, vectors[4])
-        return normed + vectors[1][:, None] if self.use == "elsewhere" else normed
-
-    def modulate(
-        self, fused: bool, x: Tensor, update: Update | None, shift: Tensor, scale: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        if fused:
-            return self.operations.modulate(x, update, shift, scale, 1e-6)
-        x = x if update is None else x + update.gate[:, None] * update.value
-        return x, functional.layer_norm(x, (16,), eps=1e-6) * (1 + scale[:, None]) + shift[:, None]
-
-
-@pytest.mark.parametrize("use", ["once", "twice"])
-def test_gradients_of_modulations_are_autograds(use: str) -> None:
-    """Those of a layer are begun when all its vectors have theirs; with one of two uses, or of none, at the end."""
-    torch.manual_seed(0)
-    network = Modulated(use).to(DEVICE)
-    network.operations = TritonOperations(network, torch.float32, [[network.first, network.second]])
-    flat, begun = network.operations.flat, []
-    gradient = network.operations.modulation_gradient
-    network.operations.modulation_gradient = lambda layer, *more: (begun.append(layer), gradient(layer, *more))
-    given = torch.randn(5, 3, 16, device=DEVICE), torch.randn(5, 16, device=DEVICE, requires_grad=True)
-    weight = torch.randn(5, 3, 16, device=DEVICE)
-    before = flat.values.clone()
-    flat.early_update = lambda start, end, shadows: (flat.values[start:end].add_(1.0), shadows and 1 / 0)
-    (network(*given) * weight).sum().backward()
-    d_condition, given[1].grad = given[1].grad, None
-    network.operations.join()
-    assert begun == [network.second, network.first] if use == "once" else [network.first, network.second]
-    start, end = flat.places[network.first.weight][0], flat.places[network.second.weight][1]
-    assert torch.equal(flat.values[start:end], before[start:end] + 1)
-    assert torch.equal(flat.shadows[start:end], flat.values[start:end])  # renewed after the last product
-    flat.values.copy_(before)
-    slopes = {parameter: flat.slots[parameter].clone() for parameter in network.parameters()}
-    network.zero_grad(set_to_none=True)
-    (network(*given, fused=False) * weight).sum().backward()
-    loose = 1e-3 if DEVICE == "cuda" else 1e-5
-    assert difference(d_condition, given[1].grad) < loose
-    for parameter in network.parameters():
-        assert difference(slopes[parameter], parameter.grad) < loose
-
-
-def test_a_modulation_that_other_operations_use_too_is_refused() -> None:
-    network = Modulated("elsewhere").to(DEVICE)
-    network.operations = TritonOperations(network, torch.float32, [[network.first, network.second]])
-    out = network(torch.randn(5, 3, 16, device=DEVICE), torch.randn(5, 16, device=DEVICE, requires_grad=True))
-    with pytest.raises(ValueError, match="modulation is used by other operations"):
-        out.square().sum().backward()
-
-
 def test_frozen_weights_and_weights_of_two_uses_are_refused() -> None:
     for spoil, words in (("freeze", "frozen"), ("penalty", "fused operations and by others")):
         network = Optional().to(DEVICE)
@@ -487,6 +422,68 @@ def test_frozen_weights_and_weights_of_two_uses_are_refused() -> None:
         loss.backward()
         with pytest.raises(ValueError, match=words):
             network.operations.join()
+
+
+def test_a_copy_of_a_network_computes_as_the_textbook_does() -> None:
+    """The memory of its form would not be that of its weights: what it trains would not be what it keeps."""
+    plain, fused = twins("gpt", (6,), 2, torch.float32)
+    other, given = copy.deepcopy(fused), inputs("gpt", (6,), 2)
+    assert other.fused is None and fused.fused is not None
+    assert torch.equal(other(*given), plain(*given))
+
+
+@pytest.mark.parametrize(("channels", "patch"), [(3, 1), (1, 2)])
+def test_one_image_is_computed_as_several_are(channels: int, patch: int) -> None:
+    """Patches of one image are a view of it, whose entries lie apart."""
+    plain, fused = twins("dit", (channels, 4, 4), 2, torch.float32, patch=patch)
+    loose = 100 if DEVICE == "cuda" else 1
+    for n in (1, 2):
+        given = inputs("dit", (channels, 4, 4), 2, n)
+        for network in (plain, fused):
+            network.zero_grad(set_to_none=True)
+        (out, slopes), (out_fused, slopes_fused) = gradients(plain, given), gradients(fused, given)
+        assert difference(out_fused, out) < 1e-5 * loose
+        assert all(difference(slopes_fused[name], slope) < 1e-4 * loose for name, slope in slopes.items())
+
+
+@pytest.mark.parametrize(("name", "shape"), [("dit", (3, 4, 4)), ("dit", (1, 3, 4))])
+def test_the_gradient_of_the_input_is_that_of_the_plain_network(name: str, shape: tuple[int, ...]) -> None:
+    plain, fused = twins(name, shape, 2, torch.float32)
+    found = []
+    for network in (plain, fused):
+        x, label = inputs(name, shape, 2)
+        (network(x.requires_grad_(), label) * torch.arange(x.numel(), device=DEVICE).view(x.shape)).sum().backward()
+        finish_gradients(network)
+        found.append(x.grad)
+    assert difference(found[1], found[0]) < (1e-3 if DEVICE == "cuda" else 1e-5)
+
+
+@torch.no_grad()
+def test_a_layer_has_its_bias_where_no_gradient_follows() -> None:
+    layer, x = nn.Linear(16, 24).to(DEVICE), torch.randn(3, 16, device=DEVICE)
+    nn.init.normal_(layer.bias)
+    operations = TritonOperations(layer, torch.float32)
+    assert difference(operations.linear(x, layer), layer(x)) < (1e-3 if DEVICE == "cuda" else 1e-6)
+
+
+def test_a_backward_pass_that_fails_does_not_spoil_the_next_one() -> None:
+    plain, network = twins("dit", (1, 2, 3), 2, torch.float32)
+    optimizer, given = FlatAdam(network.fused.flat, lr=0.0), inputs("dit", (1, 2, 3), 2)
+
+    def fail(gradient: Tensor) -> None:
+        raise KeyError
+
+    tokens: list[Tensor] = []
+    embed = network.fused.operations.embed
+    network.fused.operations.embed = lambda *more: (tokens.append(embed(*more)), tokens[-1])[1]
+    out = network(*given)
+    tokens[0].register_hook(fail)  # after all blocks
+    with pytest.raises(KeyError), optimizer.during_backward():
+        out.sum().backward()
+    optimizer.step()
+    network.zero_grad(set_to_none=True)
+    (_, slopes), (_, slopes_fused) = gradients(plain, given), gradients(network, given)
+    assert all(difference(slopes_fused[name], slope) < 1e-2 for name, slope in slopes.items())
 
 
 def test_what_a_failed_backward_pass_left_is_not_updated_in_the_next_one() -> None:

@@ -152,6 +152,16 @@ def test_products_are_as_exact_as_those_of_torch() -> None:
     assert abs(float((found.double() * true).sum() / true.square().sum()) - 1) < 1e-4  # rounded, and not cut off
 
 
+def test_a_nan_stays_one_whatever_its_bits() -> None:
+    """All bits below the sign set is the NaN of NVIDIA's GPUs; rounding it up would give a zero."""
+    torch.set_float32_matmul_precision("high")
+    network = Alone(10, 20).to(DEVICE)
+    bits = torch.tensor([0x7FFFFFFF], dtype=torch.int32, device=DEVICE)
+    with torch.no_grad():
+        network.embedding.layers[2].weight[:] = bits.view(torch.float32)
+    assert fused(network, labels(5))[0].isnan().all()
+
+
 def test_rows_that_share_a_label_have_one_condition_with_the_gradient_of_all() -> None:
     network, label = Alone(10, 20).to(DEVICE), torch.full((), 0.6, device=DEVICE).expand(5)
     assert len(fused(network, label)[0]) == 1

@@ -75,6 +75,9 @@ class FlatAdam(torch.optim.Optimizer):
         self.flat.early_update = partial(self.update)  # another object for every backward pass
         try:
             yield
+        except BaseException:
+            self.flat.written.clear()  # or the next pass would find gradients written twice
+            raise
         finally:
             self.flat.early_update = None
 

@@ -32,30 +32,39 @@ class VectorGradients:
         self.whole, self.gradients, self.begin = whole, torch.empty_like(whole), begin
         self.width = whole.shape[1] // sum(counts)
         self.ends = list(itertools.accumulate(counts))  # of each layer's vectors
-        self.left = list(counts)  # vectors whose gradients are to come
+        self.counts, self.left = counts, list(counts)  # left: vectors whose gradients are to come in a backward pass
+        self.shared: set[int] = set()  # layers of which a vector is used twice: autograd makes the sum, at the end
         self.taken: set[int] = set()
 
-    def place(self, vector: Tensor | None) -> Tensor | None:
-        """Where the gradient of a vector is to be written; None for others, and for one that has been used before."""
-        if vector is None or vector.untyped_storage().data_ptr() != self.whole.untyped_storage().data_ptr():
+    def place(self, vector: Tensor | None, n: int) -> Tensor | None:
+        """Where the gradient of a vector is to be written.
+
+        None for others, for one that has been used before, and for one that all ``n`` samples share.
+        """
+        if vector is None or len(vector) != n or not self.has(vector):
             return None
         place = self.gradients.as_strided(vector.shape, vector.stride(), vector.storage_offset())
         if place.data_ptr() in self.taken:
-            self.left[self.layer(place)] = -1  # a sum of two: autograd makes it, and it is complete at the end only
+            self.shared.add(self.layer(place))
             return None
         self.taken.add(place.data_ptr())
         return place
+
+    def has(self, vector: Tensor) -> bool:
+        return vector.untyped_storage().data_ptr() == self.whole.untyped_storage().data_ptr()
 
     def layer(self, place: Tensor) -> int:
         return bisect_right(self.ends, place.storage_offset() // self.width)
 
     def written(self, places: Sequence[Tensor | None]) -> None:
         """Note that gradients are there, and begin those of layers that have all."""
-        for place in places:
-            if place is not None and self.left[layer := self.layer(place)] > 0:
-                self.left[layer] -= 1
-                if self.left[layer] == 0:
-                    self.begin(layer, self.of_layer(layer))
+        for layer in (self.layer(place) for place in places if place is not None):
+            self.left[layer] -= 1
+            if self.has_begun(layer):
+                self.begin(layer, self.of_layer(layer))
+
+    def has_begun(self, layer: int) -> bool:
+        return self.left[layer] == 0 and layer not in self.shared
 
     def of_layer(self, layer: int) -> Tensor:
         """The gradients of a layer's vectors, side by side."""
@@ -69,12 +78,13 @@ class VectorGradients:
         ):
             if gradient is not None and gradient.data_ptr() == place.data_ptr():
                 continue
-            if self.left[bisect_right(self.ends, number)] == 0:
+            if self.has_begun(bisect_right(self.ends, number)):
                 raise ValueError("a modulation is used by other operations, too; use kernels: plain for this model")
             place.zero_() if gradient is None else place.copy_(gradient)
-        for layer, left in enumerate(self.left):
-            if left:
+        for layer in range(len(self.ends)):
+            if not self.has_begun(layer):
                 self.begin(layer, self.of_layer(layer))
+        self.left = list(self.counts)  # for another backward pass through the same graph
         return self.gradients
 
 
@@ -125,7 +135,10 @@ class Normalise(Function):
         moved, normed, moments = normalisation.forward(tokens, value, bias, gate, shift, scale, eps, operations.dtype)
         ctx.save_for_backward(moved, moments, value, gate, scale)
         ctx.operations, ctx.norm, ctx.bias = operations, norm, bias
-        ctx.places = operations.gradient_places(gate, shift, scale) if norm is None else None
+        ctx.vectors = operations.vectors if norm is None else None
+        ctx.places = [
+            None if ctx.vectors is None else ctx.vectors.place(vector, len(tokens)) for vector in (gate, shift, scale)
+        ]
         return moved, normed
 
     @staticmethod
@@ -151,8 +164,8 @@ class Normalise(Function):
             (d_gate, d_shift, d_scale),
         )
         if ctx.norm is None:
-            if ctx.operations.vectors is not None:
-                ctx.operations.vectors.written(ctx.places)
+            if ctx.vectors is not None:
+                ctx.vectors.written(ctx.places)
             return None, None, None, d_tokens, d_value, None, d_gate, d_shift, d_scale
         ctx.operations.norm_gradient(ctx.norm, sums[:, :2].flatten(1))
         d_gate = None if d_gate is None else d_gate.to(gate.dtype)

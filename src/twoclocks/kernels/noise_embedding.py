@@ -1,4 +1,6 @@
-"""The DiT's noise embedding in Triton, with its backward pass: two kernels forward, three back, all in float32.
+"""The DiT's noise embedding in Triton, with its backward pass: two kernels forward, three back.
+
+All numbers are float32; products are as exact as torch's are set to be.
 
     hidden₁ = W₁ features + b₁,   hidden₂ = W₂ silu(hidden₁) + b₂,   condition = silu(hidden₂)
 
@@ -105,9 +107,10 @@ def _read(matrix, line, column, lines, columns):
 
 @triton.jit
 def _operand(x, PRECISION: tl.constexpr):
-    """What a product reads: for TF32 rounded, since Triton cuts off, which makes every number smaller."""
+    """What a product reads: for TF32 rounded, since Triton cuts off, which brings every number nearer to zero."""
     if PRECISION == "tf32":
-        x = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+        rounded = ((x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+        x = tl.where(x == x, rounded, x)  # the bits of a GPU's NaN would become a zero
     return x
 
 

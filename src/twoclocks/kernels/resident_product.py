@@ -122,6 +122,7 @@ def _resident_product(
     loaded, freed = _barriers(SLOTS), _barriers(SLOTS)  # tiles of rows
     have_weights, turns = _barriers(1), _barriers(2)
     staged, unstaged = _barriers(2), _barriers(2)  # tiles of the product that GELU's slope reads
+    fence_async_shared()  # the unit that copies tiles sees the barriers as they are
     memory = (tiles, weights, staging, biases)
     signals = (loaded, freed, have_weights, turns, staged, unstaged)
     place = (rows, left, first)

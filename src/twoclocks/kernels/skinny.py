@@ -20,6 +20,7 @@ PIECES = 576  # programs per column where rows are summed: each leaves a sum of 
 
 def expand(narrow: Tensor, weight: Tensor, bias: Tensor | None, positions: Tensor | None, dtype: torch.dtype) -> Tensor:
     """narrow (rows, c) · weight (c, width) + bias + positions, again and again; for tokens, rows of weight."""
+    assert narrow.is_contiguous()
     rows, width = len(narrow), weight.shape[1]
     out = torch.empty(rows, width, dtype=dtype, device=narrow.device)
     channels = 0 if narrow.dim() == 1 else narrow.shape[1]
@@ -33,6 +34,7 @@ def expand(narrow: Tensor, weight: Tensor, bias: Tensor | None, positions: Tenso
 
 def reduce(wide: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """wide (rows, width) · weightᵀ (width, c) + bias (c,), in float32."""
+    assert wide.is_contiguous() and weight.is_contiguous()
     rows, width = wide.shape
     out = torch.empty(rows, len(weight), dtype=torch.float32, device=wide.device)
     _skinny_reduce[(triton.cdiv(rows, ROWS),)](
@@ -52,6 +54,7 @@ def reduce(wide: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def outer(narrow: Tensor, wide: Tensor, columns: int) -> Tensor:
     """narrowᵀ · wide, and below it the sum of wide over rows: (c + 1, width); for tokens, c = ``columns``."""
+    assert narrow.is_contiguous() and wide.is_contiguous()
     rows, width = wide.shape
     passes = max(4, triton.next_power_of_2(triton.cdiv(rows, ROWS * PIECES)))
     pieces = triton.cdiv(rows, ROWS * passes)

@@ -26,6 +26,7 @@ class Embed(Function):
     def forward(
         ctx: Any, weight: Tensor, x: Tensor, operations: TritonOperations, layer: nn.Linear, positions: Tensor
     ) -> Tensor:
+        x = x.contiguous()  # patches of one image lie apart, and are a view even when flattened
         ctx.save_for_backward(x)
         ctx.operations, ctx.layer = operations, layer
         tokens = skinny.expand(x.flatten(0, 1), layer.weight.T, layer.bias, positions, operations.tokens)

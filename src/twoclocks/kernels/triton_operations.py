@@ -51,6 +51,9 @@ class TritonForm:
     def __call__(self, network: Network, *inputs: Any, **named: Any) -> Tensor:
         return self.forward(network, self.operations, *inputs, **named)
 
+    def __deepcopy__(self, memo: Any) -> None:
+        """A copy of the network has none, and computes as the textbook does: this one's memory is not its weights."""
+
     def finish_gradients(self) -> None:
         self.operations.join()
 
@@ -114,7 +117,8 @@ class TritonOperations:
 
     def refresh_modulations(self, weights: Sequence[Tensor]) -> None:
         """Renew the shadows of layers that make modulations; what the current stream has begun still reads old ones."""
-        self.on_side_stream(lambda: self.flat.refresh(weights), turn=MODULATIONS)
+        if self.flat.early_update is not None:  # without it, the optimizer's step renews them
+            self.on_side_stream(lambda: self.flat.refresh(weights), turn=MODULATIONS)
 
     def on_side_stream(
         self, work: Callable[[], object], *reads: Tensor, ready: Sequence[Tensor] = (), turn: int | None = None
@@ -124,7 +128,8 @@ class TritonOperations:
         By the next turn of its stream, the backward pass has begun all that reads the weights in ``ready``. ``turn``
         names a stream; by default it is the next one.
         """
-        turn = self.turn = (self.turn + 1) % STREAMS if turn is None else turn
+        if turn is None:
+            turn = self.turn = (self.turn + 1) % STREAMS
         self.held.extend(reads)  # memory given back now could be overwritten before the other stream has read it
         with self.side_stream(turn):
             self.update_ready(turn)
@@ -155,15 +160,9 @@ class TritonOperations:
         for turn in sorted(self.busy):  # a CUDA graph cannot wait for a stream that has no part in it
             torch.cuda.current_stream().wait_stream(self.streams[turn])
         self.busy.clear()
-        self.vectors = None
         self.held.clear()
         self.ready.clear()  # the optimizer's step updates them
         self.flat.gather()
-
-    def gradient_places(self, *vectors: Tensor | None) -> list[Tensor | None]:
-        """Where the gradients of these vectors are to be written, if they are parts of ``modulations``."""
-        places = self.vectors
-        return [None if places is None else places.place(vector) for vector in vectors]
 
     # The operations
 
