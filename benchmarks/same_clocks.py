@@ -3,7 +3,8 @@
     python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR
     python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR --plain results/same_clocks.json
 
-The plain diffusion run takes minutes. ``--plain`` takes the plain runs from an earlier result, with their commit.
+The plain diffusion run takes minutes. ``--plain`` takes the plain runs from an earlier result, with their commit, where
+that says with which settings they were made.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from twoclocks.clocks import Onset
+from twoclocks.core.config import flat, to_mapping
 from twoclocks.evaluation import SampleAccuracy, SampleMemorization
 from twoclocks.runs import load_settings, run
 from twoclocks.runs.columns import LOSS, STEP
@@ -21,6 +23,7 @@ from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
 PLAIN = {"training.precision": "tf32", "training.kernels": "plain", "training.capture": False}
+FREE = {*PLAIN, "evaluation.keep_samples", "evaluation.keep_weights", "training.threads"}  # do not change a clock
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "DiT-mini, G=3, N=256, batch 256": (
         "p1-dit-mini",
@@ -54,8 +57,24 @@ def clocks_of(preset: str, change: dict[str, Any], folder: Path) -> dict[str, An
         "tau_rule": found.rule.as_json(),
         "tau_mem": found.memory.as_json(),
         "seconds": round(done.status["seconds"], 1),
+        "settings": to_mapping(done.settings, whole=True),
         "curves": values,
     }
+
+
+def plain_runs(path: Path) -> dict[str, dict[str, Any]]:
+    """The plain runs of an earlier result, by case, that say how they were made."""
+    earlier = json.loads(path.read_text("utf-8"))
+    runs = {case["case"]: {"commit": earlier["commit"], **case["plain"]} for case in earlier["cases"]}
+    return {label: run for label, run in runs.items() if "settings" in run}
+
+
+def check_same(label: str, run: dict[str, Any], preset: str, change: dict[str, Any]) -> None:
+    """Refuse a plain run whose settings, as far as it has them, are not those of the fast one."""
+    ours = flat(to_mapping(load_settings(preset, {"training.device": "cuda", **change}), whole=True))
+    for name, value in flat(run["settings"]).items():
+        if name.startswith(("rule.", "data.", "model.", "objective.", "training.", "evaluation.")) and name not in FREE:
+            assert ours.get(name, value) == value, f"{label}: {name} is {value} in the plain run, and {ours[name]} here"
 
 
 CURVES = (STEP, LOSS, SampleAccuracy.name, SampleMemorization.name)
@@ -74,13 +93,10 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--plain", type=Path, help="result to take the plain runs from")
     arguments = parser.parse_args()
-    earlier = json.loads(arguments.plain.read_text("utf-8")) if arguments.plain else None
-    given = (
-        {case["case"]: {"commit": earlier["commit"], **case["plain"]} for case in earlier["cases"]} if earlier else {}
-    )
-    command = "python benchmarks/same_clocks.py --out results/same_clocks.json --work DIR"
+    given = plain_runs(arguments.plain) if arguments.plain else {}
+    reused = f" --plain results/{arguments.plain.name}" if arguments.plain else ""
     result: dict[str, Any] = {
-        "command": f"{command} --plain results/same_clocks.json" if earlier else command,
+        "command": f"python benchmarks/same_clocks.py --out results/{arguments.out.name} --work DIR{reused}",
         "commit": commit(),
         "versions": versions(),
         "machine": machine("cuda"),
@@ -88,7 +104,8 @@ def main() -> None:
     }
     for number, (label, (preset, change)) in enumerate(CASES.items()):
         schedule = load_settings(preset, change).schedule
-        assert label not in given or given[label]["curves"]["step"] == list(schedule), "another schedule of evaluations"
+        if label in given:
+            check_same(label, given[label], preset, change)
         fast = clocks_of(preset, change, arguments.work / f"fast-{number}")
         plain = given.get(label) or clocks_of(preset, change | PLAIN, arguments.work / f"plain-{number}")
         differences = {
