@@ -5,12 +5,15 @@
 
 Both networks have the same layers and number of weights. The loop is that of diffusers' example of unconditional
 training (``add_noise``, mean squared error, clipped gradients, AdamW), the sampler its DDIM scheduler, with as many
-levels as ours. All are measured in turns; ``torch.compile`` has run before.
+levels as ours. All are measured in turns; ``torch.compile`` has run before. Rows that are in --out already are not
+measured again, so an interrupted benchmark goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import math
 import tempfile
 from collections.abc import Sequence
@@ -35,6 +38,8 @@ from twoclocks.runs.operations import step_operations
 from twoclocks.store.files import write_json
 from twoclocks.store.provenance import commit, machine, versions
 
+Row = dict[str, Any]
+PARTS = ("steps", "samples")
 SMALL_ROWS = {"evaluation.samples": 512, "evaluation.loss_rows": 64}
 WORKLOADS: dict[str, dict[str, tuple[str, dict[str, Any]]]] = {
     "cpu": {"U-Net 24, digits of 8×8, batch 32": ("images-small", {})},
@@ -109,46 +114,45 @@ def loops(work: Any, precisions: Sequence[str]) -> dict[str, Work]:
     return {precision: forms[precision]() for precision in precisions}
 
 
-def measure(label: str, device: str, precisions: Sequence[str], seconds: float, folder: Path) -> dict[str, Any]:
+def prepare(label: str, device: str, folder: Path) -> Experiment:
+    """Our run of a workload; the larger one has pixels without a meaning, which take as long as others."""
     preset, change = WORKLOADS[device][label]
     if preset == "p2-cifar10":
         pixels = np.random.default_rng(0).integers(0, 256, (2000, 32, 32, 3), dtype=np.uint8)
         np.save(folder / "pixels.npy", pixels)
         data.pack(folder / "pixels.npy", folder / "pixels.safetensors")
         change = {**change, "rule.file": str(folder / "pixels.safetensors")}
-    settings = load_settings(preset, {**SMALL_ROWS, **change, "training.device": device})
-    experiment = Experiment(settings)
+    return Experiment(load_settings(preset, {**SMALL_ROWS, **change, "training.device": device}))
+
+
+def compare(experiment: Experiment, part: str, device: str, precisions: Sequence[str], seconds: float) -> Row:
+    """Calls per second of our step, or of our sampler, and of diffusers', as it is and compiled."""
+    settings = experiment.settings
     assert isinstance(settings.model, UNet2dSettings) and settings.encoding is not None
-    shape = settings.encoding.shape(settings.rule)
-    model = twin(settings.model, shape).to(device)
-    compiled = torch.compile(model, dynamic=False)
-    rows = experiment.encode(experiment.train_rows)
+    model = twin(settings.model, settings.encoding.shape(settings.rule)).to(device)
     training, noise = settings.training, experiment.noise
     levels = len(experiment.objective.sampler_sigmas()) - 1  # type: ignore[arg-type]
-    steps, samples = {"ours": our_step(experiment)}, {"ours": experiment.sample}
-    for name, call in {"diffusers": model, "diffusers, compiled": compiled}.items():
-        for precision, work in loops(
-            training_step(model, call, rows, training.batch, training.learning_rate), precisions
-        ).items():
-            steps[f"{name}, {precision}"] = work
-        for precision, work in loops(sampling(call, noise, levels), precisions).items():
-            samples[f"{name}, {precision}"] = work
-    for work in (*steps.values(), *samples.values()):
+    rows = experiment.encode(experiment.train_rows)
+    works: dict[str, Work] = {"ours": our_step(experiment) if part == "steps" else experiment.sample}
+    for name, call in {"diffusers": model, "diffusers, compiled": torch.compile(model, dynamic=False)}.items():
+        if part == "steps":
+            work = training_step(model, call, rows, training.batch, training.learning_rate)
+        else:
+            work = sampling(call, noise, levels)
+        works |= {f"{name}, {precision}": loop for precision, loop in loops(work, precisions).items()}
+    for name, work in works.items():
+        print(f"{part}: {name}: first call", flush=True)
         work()  # compiles
-    rates = side_by_side(steps, device, seconds)
-    speeds = side_by_side(samples, device, seconds)
-    return {
-        "work": label,
+    rates = side_by_side(works, device, seconds)
+    row = {
         "precision": training.precision,
         "parameters": {"ours": parameter_count(experiment.network), "diffusers": parameter_count(model)},
-        "steps_per_second": {name: round(value, 2) for name, value in rates.items()},
-        "step_over_best": round(rates["ours"] / max(v for name, v in rates.items() if name != "ours"), 2),
-        "samples": len(noise),
-        "levels": levels,
-        "seconds_of_samples": {name: round(1 / value, 3) for name, value in speeds.items()},
-        "samples_over_best": round(speeds["ours"] / max(v for name, v in speeds.items() if name != "ours"), 2),
-        "operations_per_second": rates["ours"] * step_operations(settings),
+        "per_second": {name: round(value, 3) for name, value in rates.items()},
+        "over_best": round(rates["ours"] / max(value for name, value in rates.items() if name != "ours"), 2),
     }
+    if part == "steps":
+        return row | {"operations_per_second": rates["ours"] * step_operations(settings)}
+    return row | {"samples": len(noise), "levels": levels}
 
 
 def main() -> None:
@@ -159,16 +163,22 @@ def main() -> None:
     parser.add_argument("--precision", nargs="+", choices=["TF32", "bfloat16"], default=["TF32", "bfloat16"])
     asked = parser.parse_args()
     precisions = asked.precision if asked.device == "cuda" else ["float32"]
-    rows = []
-    top = ceiling(asked.device)
-    for label in WORKLOADS[asked.device]:
+    record = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}
+    top = record.get("ceiling") or ceiling(asked.device)
+    rows: list[Row] = record.get("rows", [])
+    for label, part in itertools.product(WORKLOADS[asked.device], PARTS):
+        what = {"work": label, "part": part}
+        if any(what.items() <= row.items() for row in rows):
+            continue
         with tempfile.TemporaryDirectory() as name:
-            row = measure(label, asked.device, precisions, asked.seconds, Path(name))
-        rows.append({**row, "of_ceiling": round(row["operations_per_second"] / top["operations_per_second"], 3)})
+            found = compare(prepare(label, asked.device, Path(name)), part, asked.device, precisions, asked.seconds)
+        rows.append(what | found)
+        if part == "steps":
+            rows[-1]["of_ceiling"] = round(found["operations_per_second"] / top["operations_per_second"], 3)
         print(rows[-1], flush=True)
         origin = {"commit": commit(), "versions": versions(), "machine": machine(asked.device)}
         only = f" --precision {' '.join(precisions)}" if asked.device == "cuda" else ""
-        command = f"python benchmarks/images_diffusers.py --device {asked.device}{only} --out {asked.out.name}"
+        command = f"python benchmarks/images_diffusers.py --device {asked.device}{only} --out results/{asked.out.name}"
         write_json(asked.out, {"command": command, **origin, "ceiling": top, "rows": rows})
 
 
