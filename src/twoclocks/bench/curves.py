@@ -33,7 +33,7 @@ def draw(rows: list[Row]) -> Any:
                         draw_curve(axis, points, describe(points[0], fit))
             axis.set(xscale="log", yscale="log", xlabel=label)
             for one in (axis.xaxis, axis.yaxis):
-                one.set_major_formatter(FuncFormatter(lambda value, position: f"{value:,g}"))
+                one.set_major_formatter(FuncFormatter(lambda value, position: written(value)))
                 one.set_minor_formatter(NullFormatter())
             # Below the panel, where no curve can run through it.
             if axis.has_data():
@@ -63,3 +63,12 @@ def describe(first: Row, fit: Row | None) -> str:
     place = {"cpu": "CPU", "cuda": "GPU"}[str(first["device"]).partition(":")[0]]
     growth = "" if fit is None else f"\npower {fit['measured']:.2f}, in theory {fit['theory']:.2f} ({fit['law']})"
     return f"{first['quantity']}, {place} ({', '.join(others)}){growth}"
+
+
+def written(value: float) -> str:
+    """A number of an axis.
+
+    >>> written(0.001), written(10_000_000)
+    ('0.001', '10,000,000')
+    """
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
