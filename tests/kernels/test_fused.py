@@ -446,6 +446,15 @@ def test_one_image_is_computed_as_several_are(channels: int, patch: int) -> None
         assert all(difference(slopes_fused[name], slope) < 1e-4 * loose for name, slope in slopes.items())
 
 
+def test_tokens_may_lie_apart_in_memory() -> None:
+    _, fused = twins("gpt", (6,), 2, torch.float32)
+    apart = torch.randint(2, (12, 1), generator=torch.Generator().manual_seed(0)).T[:, ::2].to(DEVICE)
+    assert not apart.flatten().is_contiguous()
+    positions, table = fused.position_embedding.weight[:6], fused.token_embedding
+    found = fused.fused.operations.look_up(apart, table, positions)
+    assert difference(found, table(apart) + positions) < 1e-6
+
+
 @pytest.mark.parametrize(("name", "shape"), [("dit", (3, 4, 4)), ("dit", (1, 3, 4))])
 def test_the_gradient_of_the_input_is_that_of_the_plain_network(name: str, shape: tuple[int, ...]) -> None:
     plain, fused = twins(name, shape, 2, torch.float32)

@@ -52,6 +52,7 @@ class LookUp(Function):
     def forward(
         ctx: Any, weight: Tensor, positions: Tensor, symbols: Tensor, operations: TritonOperations, table: nn.Embedding
     ) -> Tensor:
+        symbols = symbols.contiguous()
         ctx.save_for_backward(symbols)
         ctx.operations, ctx.table = operations, table
         return skinny.expand(symbols.flatten(), weight, None, positions, operations.tokens).view(*symbols.shape, -1)
