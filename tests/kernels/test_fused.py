@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 
 import pytest
 import torch
@@ -12,24 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from twoclocks import models
-from twoclocks.core.config import build
-from twoclocks.kernels import fused_forward, fusions, make_form
-from twoclocks.kernels.cpu_functions import prefers_onednn
-from twoclocks.kernels.cpu_operations import CpuForm
-from twoclocks.kernels.linear_layers import LinearForm
-from twoclocks.kernels.registry import FUSIONS, MixedForm
+from twoclocks.kernels import fusions
 from twoclocks.models import Network
-from twoclocks.models.gpt import GPT
 from twoclocks.objectives import EDM
 from twoclocks.runs import load_settings
 from twoclocks.runs.assembly import Experiment
 from twoclocks.testing.contracts import randomised
 from twoclocks.training.loop import TrainingSettings
-from twoclocks.training.optimizer import make_optimizer, use_kernels
+from twoclocks.training.optimizer import make_optimizer
 from twoclocks.training.order import RandomOrder
-from twoclocks.training.step import PlainStep, finish_gradients, undone, updates_early
+from twoclocks.training.step import PlainStep, finish_gradients, undone
 
 pytest.importorskip("triton")
+from fused_networks import DEVICE, HALF, difference, gradients, inputs, twins
+
 from twoclocks.kernels import corruption, tma
 from twoclocks.kernels.adam import FlatAdam
 from twoclocks.kernels.flat_descent import FlatDescent
@@ -38,9 +33,7 @@ from twoclocks.kernels.operations import Update
 from twoclocks.kernels.triton_operations import TritonForm, TritonOperations
 
 pytestmark = pytest.mark.slow  # Triton's interpreter takes about a second per network
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 EXACTLY = pytest.mark.skipif(DEVICE == "cuda", reason="compares last digits of float32, which a GPU does not promise")
-HALF = torch.bfloat16 if DEVICE == "cuda" else torch.float16  # which the interpreter cannot multiply in bfloat16
 ODD = [("dit", (1, 2, 3), 2, 20, 5), ("gpt", (130,), 2, 16, 1), ("gpt", (1,), 2, 16, 1)]  # beyond the kernels: torch
 CASES = [
     ("dit", (1, 3, 4), 2),
@@ -50,38 +43,6 @@ CASES = [
     ("gpt", (5,), 40),
     ("gpt_full", (10,), 3),
 ]
-
-
-def inputs(name: str, shape: tuple[int, ...], symbols: int, n: int = 3) -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(1)
-    if name.startswith("gpt"):
-        tokens = torch.randint(symbols, (n, *shape), generator=generator)
-        tokens[:, 0] = -1
-        return (tokens.to(DEVICE),) if name == "gpt" else (tokens.to(DEVICE), torch.linspace(0.1, 0.9, n).to(DEVICE))
-    x = torch.randn((n, *shape), generator=generator), torch.randn(n, generator=generator)
-    return tuple(part.to(DEVICE) for part in x)
-
-
-def gradients(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, dict[str, Tensor]]:
-    out = network(*given)
-    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(2)).to(out.device)
-    (out.float() * weights).sum().backward()
-    finish_gradients(network)
-    return out.detach().float(), {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
-
-
-def twins(
-    name: str, shape: tuple[int, ...], symbols: int, dtype: torch.dtype, width: int = 32, depth: int = 2, **more: object
-) -> tuple[nn.Module, nn.Module]:
-    chosen = models.create(name, width=width, depth=depth, heads=width // 16, **more)
-    plain = randomised(chosen, shape, symbols).to(DEVICE)
-    fused = copy.deepcopy(plain)
-    fused.fused = TritonForm(fused, dtype)
-    return plain, fused
-
-
-def difference(a: Tensor, b: Tensor) -> float:
-    return float((a - b).norm() / b.norm())
 
 
 @pytest.mark.parametrize(("name", "shape", "symbols"), CASES)
@@ -177,52 +138,6 @@ def test_flat_optimizers_are_torchs(optimizer: str, decay: float, momentum: floa
     for mine, other in zip(fused.parameters(), plain.parameters(), strict=True):
         assert difference(mine.detach(), other.detach()) < (3e-5 if DEVICE == "cuda" else 1e-5)
         assert torch.allclose(fused.fused.operations.shadow(mine).float(), mine, rtol=2**-7)  # the interpreter cuts off
-
-
-def early_and_late(
-    early: nn.Module, given: tuple[Tensor, ...], steps: int
-) -> tuple[list[FlatAdam], list[list[tuple[int, int]]]]:
-    """Train a network with updates during the backward pass, and its copy with updates after it: equal to the bit."""
-    late = copy.deepcopy(early)
-    late.fused = TritonForm(late, HALF)
-    optimizers, parts = [FlatAdam(network.fused.flat, lr=1e-2) for network in (early, late)], []
-    for step in range(steps):
-        for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        with optimizers[0].during_backward():
-            gradients(early, given)
-        gradients(late, given)
-        parts.append(list(optimizers[0].updated))
-        one, other = early.fused.flat, late.fused.flat
-        for optimizer in optimizers:
-            optimizer.step()
-        names = {parameter: name for name, parameter in early.named_parameters()}
-        for kind in ("gradients", "values", "shadows"):
-            pairs = zip(one.parameters, other.parameters, strict=True)
-            there = [(names[a], one.view(getattr(one, kind), a), other.view(getattr(other, kind), b)) for a, b in pairs]
-            assert [name for name, mine, theirs in there if not torch.equal(mine, theirs)] == [], (kind, step)
-    return optimizers, parts
-
-
-@pytest.mark.parametrize(("name", "shape"), [("dit", (1, 2, 3)), ("gpt", (9,))])
-def test_updates_during_the_backward_pass_are_those_after_it(name: str, shape: tuple[int, ...]) -> None:
-    """A shadow that is renewed before the backward pass has read it would change all gradients in front of it."""
-    _, early = twins(name, shape, 2, HALF, depth=3)
-    optimizers, parts = early_and_late(early, inputs(name, shape, 2), steps=3)
-    sizes = [sum(end - start for start, end in changed) for changed in parts]
-    layers = [layer for block in early.blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
-    assert min(sizes) >= sum(layer.weight.numel() for layer in layers) and optimizers[0].updated == []
-    assert early.fused.flat.early_update is None
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU, where the streams of a backward pass overtake each other")
-@pytest.mark.parametrize(("name", "shape"), [("dit", (1, 6, 6)), ("gpt", (37,))])
-def test_updates_during_the_backward_pass_are_those_after_it_at_the_size_of_a_run(
-    name: str, shape: tuple[int, ...]
-) -> None:
-    _, early = twins(name, shape, 2, HALF, width=384, depth=6)
-    early_and_late(early, inputs(name, shape, 2, n=256), steps=20)
 
 
 @pytest.mark.parametrize(("name", "shape", "symbols", "width", "heads"), ODD)
@@ -372,44 +287,6 @@ def test_a_gate_before_a_normalisation_has_its_gradient_and_the_norms_gradient_s
     assert (flat.gradients[: own[0]] == 7).all() and (flat.gradients[own[1] :] == 7).all()
 
 
-class Between(Network):
-    """A layer with a parameter of its own between weight and bias, and layers that lie one behind the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(16, 16)
-        bias = self.layer.bias
-        del self.layer.bias
-        self.layer.scale = nn.Parameter(torch.ones(16))
-        self.layer.bias = bias
-        self.one, self.two = nn.Linear(16, 16), nn.Linear(16, 16)
-        self.operations = TritonOperations(self, torch.float32, [[self.one, self.two]])
-
-    def forward(self, x: Tensor) -> Tensor:
-        do = self.operations
-        for layer in (self.two, self.one, self.layer):
-            update = do.update(x, layer)
-            x = update.value * self.layer.scale + x
-        return x
-
-
-def test_an_early_update_changes_nothing_but_what_is_complete() -> None:
-    torch.manual_seed(0)
-    network = Between().to(DEVICE)
-    early = network.operations.flat
-    seen: list[tuple[int, int, bool]] = []
-    early.early_update = lambda start, end, shadows: seen.append((start, end, shadows))
-    for parameters in ([network.layer.weight, network.layer.bias], [network.one.weight, network.one.bias]):
-        early.update_early(parameters)
-    assert seen == []
-    early.update_early([network.one.weight, network.two.weight])
-    early.update_early([network.one.weight], shadows=False)
-    (start, middle), (_, end) = early.places[network.one.weight], early.places[network.two.weight]
-    assert seen == [(start, end, True), (start, middle, False)]
-    early.update_early([network.layer.bias])  # 16 numbers, and the gap behind them
-    assert seen[-1] == (early.places[network.layer.bias][0], early.places[network.layer.bias][0] + 64, True)
-
-
 def test_frozen_weights_and_weights_of_two_uses_are_refused() -> None:
     for spoil, words in (("freeze", "frozen"), ("penalty", "fused operations and by others")):
         network = Optional().to(DEVICE)
@@ -475,64 +352,6 @@ def test_a_layer_has_its_bias_where_no_gradient_follows() -> None:
     assert difference(operations.linear(x, layer), layer(x)) < (1e-3 if DEVICE == "cuda" else 1e-6)
 
 
-def test_a_backward_pass_that_fails_does_not_spoil_the_next_one() -> None:
-    plain, network = twins("dit", (1, 2, 3), 2, torch.float32)
-    optimizer, given = FlatAdam(network.fused.flat, lr=0.0), inputs("dit", (1, 2, 3), 2)
-
-    def fail(gradient: Tensor) -> None:
-        raise KeyError
-
-    tokens: list[Tensor] = []
-    embed = network.fused.operations.embed
-    network.fused.operations.embed = lambda *more: (tokens.append(embed(*more)), tokens[-1])[1]
-    out = network(*given)
-    tokens[0].register_hook(fail)  # after all blocks
-    with pytest.raises(KeyError), optimizer.during_backward():
-        out.sum().backward()
-    optimizer.step()
-    network.zero_grad(set_to_none=True)
-    (_, slopes), (_, slopes_fused) = gradients(plain, given), gradients(network, given)
-    assert all(difference(slopes_fused[name], slope) < 1e-2 for name, slope in slopes.items())
-
-
-def test_what_a_failed_backward_pass_left_is_not_updated_in_the_next_one() -> None:
-    """Gradients that are complete in a pass that fails are those of its weights, not of the next one's."""
-    _, network = twins("gpt", (6,), 2, HALF, depth=2)
-    optimizer = FlatAdam(network.fused.flat, lr=1e-2)
-    flat, operations = network.fused.flat, network.fused.operations
-    first = network.blocks[1].expand
-    with pytest.raises(KeyError), optimizer.during_backward():
-        operations.on_side_stream(lambda: None, flat.values, ready=[first.weight, first.bias])
-        raise KeyError
-    before = flat.values.clone()
-    optimizer.updated.append((0, 64))
-    with optimizer.during_backward():
-        assert optimizer.updated == []
-        operations.join()
-    assert torch.equal(flat.values, before) and optimizer.updated == []
-    operations.on_side_stream(lambda: None, flat.values, ready=[first.weight, first.bias])  # somebody's own pass
-    with optimizer.during_backward():
-        operations.join()
-    assert torch.equal(flat.values, before)
-
-
-def test_a_training_step_updates_early_and_all_weights_and_biases_of_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, network = twins("gpt", (6,), 2, HALF, depth=2)
-    optimizer = FlatAdam(network.fused.flat, lr=1e-2)
-    flat = network.fused.flat
-    early: list[tuple[int, int]] = []
-    step = optimizer.step
-    monkeypatch.setattr(optimizer, "step", lambda: (early.extend(optimizer.updated), step()))
-    with updates_early(optimizer):
-        gradients(network, inputs("gpt", (6,), 2))
-    optimizer.step()
-    layers = [layer for block in network.blocks for layer in block.modules() if isinstance(layer, nn.Linear)]
-    for layer in layers:
-        for parameter in (layer.weight, layer.bias):
-            start, end = flat.places[parameter]
-            assert any(begin <= start and end <= stop for begin, stop in early)
-
-
 class Optional(Network):
     """A layer that is not used in every step, and may be used twice."""
 
@@ -567,61 +386,9 @@ def test_a_weight_used_twice_is_refused() -> None:
         network(x, 2).sum().backward()
 
 
-def test_which_form_a_network_gets() -> None:
-    gpt = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
-    unet = models.create("unet1d", width=16).build((4,), 2)
-    adam = partial(make_form, optimizer="adam")
-    assert isinstance(adam(gpt, "float32", on_gpu=False, fused=True), CpuForm)
-    assert adam(gpt, "float32", on_gpu=False, fused=False) is None
-    assert isinstance(adam(unet, "float32", on_gpu=False, fused=True), LinearForm) == prefers_onednn()
-    assert adam(gpt, "float32", on_gpu=True, fused=True) is None
-    assert adam(gpt, "tf32", on_gpu=True, fused=True) is None
-    assert isinstance(adam(gpt, "bfloat16", on_gpu=False, fused=True), MixedForm)
-    assert isinstance(adam(gpt, "bfloat16", on_gpu=True, fused=False), MixedForm)
-    assert isinstance(adam(gpt, "bfloat16", on_gpu=True, fused=True), TritonForm)
-    assert isinstance(adam(unet, "bfloat16", on_gpu=True, fused=True), MixedForm)  # nobody fused it
-
-
-def test_a_fused_network_with_rates_of_its_own_for_the_optimizer_gets_the_mixed_form(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The fused optimizers have one rate for all parameters."""
-
-    class Rated(GPT):
-        def learning_rates(self, optimizer: str) -> Mapping[str, float]:
-            return {"head.weight": 0.5} if optimizer == "sgd" else {}
-
-    monkeypatch.setitem(FUSIONS, Rated, fusions()[GPT])
-    for optimizer, form in {"adam": TritonForm, "adamw": TritonForm, "sgd": MixedForm}.items():
-        network = models.create("gpt", width=16, depth=1, heads=2).build((4,), 2)
-        network.__class__ = Rated
-        chosen = {"device": "cuda", "precision": "bfloat16", "kernels": "fused", "optimizer": optimizer}
-        use_kernels(network, EDM(), build(TrainingSettings, {"steps": 1, **chosen}))
-        assert isinstance(network.fused, form)
-
-
-def test_a_form_gets_inputs_by_position_and_by_name() -> None:
-    network = randomised(models.create("gpt", width=16, depth=1, heads=2), (4,), 2).to(DEVICE)
-    tokens = torch.zeros(2, 4, dtype=torch.int64, device=DEVICE)
-    for form in (None, MixedForm(), TritonForm(network, HALF)):
-        network.fused = form
-        with torch.no_grad():
-            assert torch.equal(network(tokens=tokens, cache=None), network(tokens))
-
-
 def test_every_fused_forward_is_held_against_its_textbook() -> None:
     """A class that registers a fused forward pass must be among the cases above."""
     held = {
         type(models.create(name, width=48, depth=1, heads=3).build(shape, symbols)) for name, shape, symbols in CASES
     }
     assert set(fusions()) == held
-
-
-def test_a_class_has_one_fused_forward_and_its_subclasses_none() -> None:
-    gpt = next(iter(fusions()))
-    with pytest.raises(ValueError, match="already has a fused forward"):
-        fused_forward(gpt)(lambda network, operations: None)
-
-    class Other(gpt): ...
-
-    assert Other not in fusions()
