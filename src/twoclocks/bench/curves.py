@@ -33,7 +33,7 @@ def draw(rows: list[Row]) -> Any:
                         draw_curve(axis, points, describe(points[0], fit))
             axis.set(xscale="log", yscale="log", xlabel=label)
             for one in (axis.xaxis, axis.yaxis):
-                one.set_major_formatter(FuncFormatter(lambda value, position: written(value)))
+                one.set_major_formatter(FuncFormatter(lambda value, position: axis_number(value)))
                 one.set_minor_formatter(NullFormatter())
             # Below the panel, where no curve can run through it.
             if axis.has_data():
@@ -65,10 +65,10 @@ def describe(first: Row, fit: Row | None) -> str:
     return f"{first['quantity']}, {place} ({', '.join(others)}){growth}"
 
 
-def written(value: float) -> str:
-    """A number of an axis.
+def axis_number(value: float) -> str:
+    """A number as an axis shows it.
 
-    >>> written(0.001), written(10_000_000)
+    >>> axis_number(0.001), axis_number(10_000_000)
     ('0.001', '10,000,000')
     """
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"

@@ -4,10 +4,9 @@
     activate      GELU(x · Wᵀ + bias)
     behind_gelu   (d_out · W) ⊙ GELU′(product + bias)
 
-With few inputs, a product waits for its operands. So the weights of 128 outputs stay in a
-multiprocessor's shared memory. One warp loads tiles of rows. Two groups of warps take them in turn: while one
-multiplies, the other does what follows (bias, GELU) and stores. Triton's language cannot say this; Gluon is its lower
-level.
+With few inputs, a product waits for its operands. So the weights of 128 outputs stay in a multiprocessor's shared
+memory. One warp loads tiles of rows. Two groups of warps take them in turn: while one multiplies, the other does what
+follows (bias, GELU) and stores. Triton's language cannot say this; Gluon is its lower level.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from twoclocks.kernels import tma as tiles
 from twoclocks.kernels.activation import gelu, gelu_slope
 
-# Triton 3.8 gave these two functions other names.
+# Versions of Triton after 3.7 have other names for these two functions.
 load_tile = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
 store_tile = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 
